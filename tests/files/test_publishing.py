@@ -162,6 +162,17 @@ def test_a_folder_is_put_in_place_when_the_work_is_done(storage: Storage) -> Non
     assert shown_at(out, folder, {"a": [f"{folder}/b", 1]}) == {"a": [uri("work/b"), 1]}
 
 
+def test_what_was_done_when_ctrl_c_came_is_put_in_place(storage: Storage) -> None:
+    def work() -> None:
+        with kept_in_place(Path(uri("interrupted")), "works", seconds=999) as (folder, _):
+            write(folder, FILES)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert read(local(uri("interrupted"))) == FILES
+
+
 def test_folders_without_a_manifest_are_read_as_they_lie(storage: Storage) -> None:
     store = storage.store()
     for name, text in {"x.txt": "one", "below/y.txt": "two"}.items():

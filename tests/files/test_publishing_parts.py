@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import pytest
 
 from rayner.files.fetching import copy_some, local
+from rayner.files.manifests import PARTS, Entry
 from rayner.files.publishing import Publication, TakenOverError
 from tests.files.folders_at_uris import FILES, published, read, uri, write
 from tests.object_storage import Storage
@@ -45,6 +47,26 @@ def test_files_are_added_while_another_one_writes(
     assert read(local(uri("added"))) == {**rest, "a.txt": "another", "outcome": "stopped"}
     with pytest.raises(TakenOverError):
         writer.push()
+
+
+def test_an_earlier_process_of_who_removes_files_does_not_go_on(storage: Storage) -> None:
+    before = published("amended")
+    Publication(before.uri, before.owner).amend(lambda name: name == "empty")
+    with pytest.raises(TakenOverError, match="the process that replaced this one"):
+        Publication(before.uri, before.owner, before.attempt).open()
+
+
+def test_a_file_with_the_content_of_one_of_a_part_is_fetched_to_be_worked_on(storage: Storage) -> None:
+    publication = published("same", {})
+    of_part = Entry(f"{PARTS}/0/_objects/x", 3, hashlib.sha256(b"one").hexdigest())
+    publication.elsewhere["of-part.txt"] = of_part
+    publication.push()
+    write(publication.folder, {"a.txt": "one"})
+    publication.push()
+    again = Publication(publication.uri)
+    again.open()
+    assert read(again.folder) == {"a.txt": "one"}
+    assert again.elsewhere == {"of-part.txt": of_part}
 
 
 def test_where_nothing_is_to_be_removed_nobody_is_stopped(storage: Storage) -> None:

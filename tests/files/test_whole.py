@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -70,3 +71,37 @@ def test_folders_take_their_place_and_go_at_once(tmp_path: Path) -> None:
     assert names(tmp_path) == []
     replace_folder(folder, lambda new: (new / "file").touch())
     assert names(folder) == ["file"]
+
+
+def test_a_folder_is_on_the_disk_before_it_gets_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without that, a power failure leaves the name to files that are empty."""
+    seen: list[str] = []
+    sync, rename = os.fsync, Path.rename
+
+    def syncing(handle: int) -> None:
+        seen.append(Path(f"/proc/self/fd/{handle}").readlink().name)
+        sync(handle)
+
+    def renaming(path: Path, target: Path) -> Path:
+        seen.append(f"named {target.name}")
+        return rename(path, target)
+
+    def write(folder: Path) -> None:
+        folder.joinpath("below").mkdir()
+        folder.joinpath("below/file").touch()
+
+    monkeypatch.setattr(os, "fsync", syncing)
+    monkeypatch.setattr(Path, "rename", renaming)
+    for _ in range(2):
+        seen.clear()
+        replace_folder(tmp_path / "folder", write)
+    flushed, parent = ["below", "file"], tmp_path.name
+    names = [f"named {name}" for name in (".folder.new", ".folder.old", "folder")]
+    assert seen == [*flushed, ".folder.partial", *names, parent]
+    seen.clear()
+    (tmp_path / "made").mkdir()
+    write(tmp_path / "made")
+    place_folder(tmp_path / "made", tmp_path / "placed")
+    assert seen == [*flushed, "made", "named placed", parent]

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from rayner.errors import InputError
+from rayner.files.places import Place
 from rayner.runtime.annotation import execution
 from tests.runtime.annotation.annotate_model import Capitals
 from tests.runtime.annotation.annotate_texts import TEXTS, here, rejects, rows, write_jsonl
@@ -133,8 +134,6 @@ def test_a_continuation_that_is_killed_over_its_notes_goes_on(
     begin(folder)
     here(folder, out)
     grow(folder)
-    from rayner.files.places import Place
-
     write, delete = Place.write, Place.delete
     for stop in range(1, 99):
         count = 0
@@ -161,6 +160,28 @@ def test_a_continuation_that_is_killed_over_its_notes_goes_on(
     assert counts["documents"] == len(rows(out)) == 83
     assert counts["rejected"] == len(rejects(out)) == 4
     assert here(folder, out) == counts
+
+
+def test_the_input_of_an_annotation_that_is_killed_at_its_very_end_may_grow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, out, write, written = tmp_path / "in", tmp_path / "out", Place.write, []
+
+    def killed(place: Place, data: bytes) -> None:
+        if place.path.endswith(("_inputs.arrow", "_annotation.json")):
+            if written:
+                raise KeyboardInterrupt
+            written.append(place)
+        write(place, data)
+
+    begin(folder)
+    with monkeypatch.context() as patch:
+        patch.setattr(Place, "write", killed)
+        with pytest.raises(KeyboardInterrupt):
+            here(folder, out)
+    here(folder, out)
+    grow(folder)
+    assert here(folder, out)["documents"] == 83
 
 
 def test_what_changed_beside_new_files_is_refused(tmp_path: Path) -> None:

@@ -143,6 +143,10 @@ def test_a_checkpoint_that_moved(base: Path, tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="not there any more; name where it lies now"):
         add(tmp_path / "index", [more])
     assert add(tmp_path / "index", [more], checkpoint=tmp_path / "after")["entities"] == 4
+    remove(tmp_path / "index", ["C4"])
+    pipeline = tmp_path / "pipeline.yaml"
+    pipeline.write_text("stages: [{checkpoint: after, index: index}]")
+    assert add(tmp_path / "index", [more], checkpoint=pipeline)["entities"] == 4
 
 
 def test_thresholds_fitted_later_do_not_part_a_checkpoint_from_its_index(base: Path, tmp_path: Path) -> None:
@@ -163,6 +167,9 @@ def test_the_recipe_and_the_caller_limit_aliases(trained: Path, base: Path, tmp_
         build(trained, [base], tmp_path / "index", max_aliases=1)
     assert not (tmp_path / "index").exists()
     assert build(trained, [base], tmp_path / "index", max_aliases=2, search="ivf")["search"] == "ivf"
+    row = {"entity_id": "C5", "name": "flu", "aliases": ["grippe", "influenza", "seasonal flu"]}
+    with pytest.raises(KnowledgeBaseError, match=r"more\.jsonl.*aliases"):
+        add(tmp_path / "index", [knowledge_base(tmp_path / "more.jsonl", [row])])
 
 
 def test_what_cannot_be_used(trained: Path, base: Path, tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from rayner.runtime.sweeps.sampling import key_of, short_names, trial_name
 from rayner.runtime.sweeps.sweep_settings import objectives, sweep_settings
 from rayner.runtime.sweeps.trials import (
     Trial,
+    rank_of,
     read_progress,
     read_trial,
     read_trials,
@@ -33,7 +34,7 @@ from rayner.runtime.sweeps.trials import (
     write_json,
     write_outcome,
 )
-from rayner.runtime.sweeps.winner import conclude_sweep, interval_of, pareto_of
+from rayner.runtime.sweeps.winner import _doubt, conclude_sweep, interval_of, pareto_of
 from rayner.tasks.base import Metric
 from rayner.tasks.registry import parse_recipe
 from tests.browser import Visit
@@ -55,6 +56,21 @@ def test_a_score_is_the_mean_over_runs_by_their_best_evaluations(plan: Plan) -> 
     [trial] = read_trials(plan)
     assert trial.state == "running"
     assert trial.spread == pytest.approx(math.sqrt(0.02))
+
+
+def test_steps_and_seconds_are_those_of_all_runs(plan: Plan) -> None:
+    plan, settings = replace(plan, runs={"one": {}, "two": {}, "three": {}}), {"training.learning_rate": 0.1}
+    folder = write_trial(plan, 1, settings, [[0.5] * EPOCHS] * 3)
+    wanted = {"f1": 0.5, "epochs": 12, "steps": 120, "seconds": 27}
+    assert read_progress(plan, folder, settings)[0][-1] == wanted
+
+
+def test_a_trial_that_was_stopped_comes_after_those_that_finished(plan: Plan) -> None:
+    for number, (state, score) in enumerate((("stopped", 0.9), ("finished", 0.8)), 1):
+        settings = {"training.learning_rate": number / 10}
+        write_outcome(write_trial(plan, number, settings, [[score] * EPOCHS] * 2), state)
+    ranked = sorted(read_trials(plan), key=lambda trial: rank_of(trial, plan))
+    assert [trial.state for trial in ranked] == ["finished", "stopped"]
 
 
 def test_a_trial_goes_by_the_metric_that_its_own_settings_choose(plan: Plan) -> None:
@@ -268,6 +284,10 @@ def test_an_interval_is_that_of_the_development_items(plan: Plan) -> None:
     metrics = {"f1": 0.8, "intervals": {"f1": [0.7, 0.85]}}
     write_json(folder / "fold0-seed1" / "result.json", {"steps": 40, "seconds": 9.0, "metrics": metrics})
     assert interval_of(alone, trial) == (0.7, 0.85)
+    for number, score in ((2, 0.75), (3, 0.5)):
+        write_trial(alone, number, {"training.learning_rate": number / 10}, [[score] * EPOCHS])
+    best, *others = read_trials(alone)
+    assert _doubt(alone, best, [best, *others]) == {"interval": [0.7, 0.85], "within_interval": 1}
 
 
 def test_the_page_says_how_many_trials_the_development_items_do_not_tell_apart(plan: Plan) -> None:

@@ -24,7 +24,7 @@ from rayner.runtime.sweeps.plan import Over, Plan
 from rayner.runtime.sweeps.sweep_settings import objectives, sweep_settings
 from rayner.runtime.sweeps.trainable import run_trial
 from rayner.runtime.sweeps.trial_places import FailedAttempt, following, publication_of, remove_last
-from rayner.runtime.sweeps.trials import Report, failures_of, read_trials, record_failure
+from rayner.runtime.sweeps.trials import Report, failures_of, read_trials, record_failure, write_outcome
 from rayner.tasks.base import Output
 from rayner.tasks.registry import load_recipe, parse_recipe
 from tests.object_storage import BUCKET, Storage
@@ -192,10 +192,14 @@ def test_a_trial_that_is_stopped_is_told_so_where_it_lies(
 
 def test_a_driver_that_was_replaced_stops_no_trial(plan: Plan, trial: str) -> None:
     assert plan.uri is not None
-    Publication(plan.uri).open()
+    driver = Publication(plan.uri)
+    driver.open()
     run_trial(plan, GIVEN, lambda report: None, until=1)
+    write_outcome(plan.folder(GIVEN), "stopped")
     remove_last(plan, plan.name_of(GIVEN))
     assert is_there(f"{trial}/seed1/last")
+    remove_last(replace(plan, owner=driver.owner), plan.name_of(GIVEN))
+    assert not is_there(f"{trial}/seed1/last")
 
 
 def test_a_trial_that_another_process_goes_on_with_ends_in_silence(plan: Plan) -> None:

@@ -77,6 +77,26 @@ def test_it_goes_on_within_an_epoch(tmp_path: Path) -> None:
     assert len(set(seen)) == len(seen)
 
 
+def test_a_best_that_a_kill_left_without_its_name_gets_it(tmp_path: Path) -> None:
+    work(toy_run(tmp_path, epochs=1))
+    (tmp_path / "best").rename(tmp_path / ".best.new")
+    assert read_state(tmp_path, toy_recipe(epochs=1)) is not None
+    assert (tmp_path / "best/checkpoint.json").exists()
+
+
+def test_the_loss_scale_of_float16_is_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = {"precision": "float16", "checkpoint_every": 2}
+    with killed_at(3):
+        work(toy_run(tmp_path, **settings))
+    stored = read_state(tmp_path, toy_recipe(**settings))
+    assert stored is not None
+    assert stored.scale
+    scale = {**stored.scale, "scale": 128.0}
+    monkeypatch.setattr(worker, "read_state", lambda *_: replace(stored, scale=scale))
+    _, learner = worker._start(toy_run(tmp_path, **settings))
+    assert learner.scaler.state_dict() == scale
+
+
 def test_a_finished_run_does_nothing(tmp_path: Path) -> None:
     first = work(toy_run(tmp_path, epochs=1))
     before = (tmp_path / "last/model.safetensors").stat().st_mtime_ns

@@ -74,6 +74,13 @@ def test_patience_ends_a_run_that_no_longer_improves(tmp_path: Path, monkeypatch
     assert state.step < state.steps
 
 
+def test_patience_counts_anew_from_each_improvement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scores = iter([0.3, 0.2, 0.5, 0.4, 0.3])
+    monkeypatch.setattr(worker, "score", lambda predictor, items: ({"f1": next(scores)}, []))
+    state = work(toy_run(tmp_path, epochs=50, patience=2))
+    assert (state.finished, state.best, state.epoch) == (True, 0.5, 5)
+
+
 def test_patience_counts_from_the_epoch_that_the_task_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -95,6 +102,15 @@ def test_evaluations_are_spread_over_an_epoch(tmp_path: Path) -> None:
     assert steps[0] == pytest.approx(per_epoch / 2, abs=1)
 
 
+def test_a_checkpoint_that_is_due_when_dev_is_scored_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored: list[int] = []
+    monkeypatch.setattr(worker, "save_last", lambda out, learner, state, _: stored.append(state.step))
+    state = work(toy_run(tmp_path, epochs=1, evaluations_per_epoch=5, checkpoint_every=1))
+    assert stored == list(range(1, state.steps + 1))
+
+
 def test_the_average_is_what_is_kept(tmp_path: Path) -> None:
     work(toy_run(tmp_path / "with", epochs=1, average=0.9))
     work(toy_run(tmp_path / "without", epochs=1))
@@ -114,19 +130,28 @@ def test_mixed_precision_learns_too(tmp_path: Path, precision: str) -> None:
     assert weights_of(tmp_path / "last")["head.weight"].dtype == torch.float32
 
 
-def test_a_loss_that_is_no_number_names_its_step_and_is_never_stored(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("fail_at", "checkpoint_every"), [(4, 3), (0, 1)])
+def test_a_loss_that_is_no_number_names_its_step_and_is_never_stored(
+    tmp_path: Path, fail_at: int, checkpoint_every: int
+) -> None:
     task = LoopTask()
-    task.fail_at = 4
-    with pytest.raises(InputError, match=r"step 5: .*learning_rate"):
-        work(toy_run(tmp_path, task, log_every=100, checkpoint_every=3))
+    task.fail_at = fail_at
+    with pytest.raises(InputError, match=rf"step {fail_at + 1}: .*learning_rate"):
+        work(toy_run(tmp_path, task, log_every=100, checkpoint_every=checkpoint_every))
     assert all(bool(w.isfinite().all()) for w in weights_of(tmp_path / "last").values())
+    assert (tmp_path / "last").exists() == (checkpoint_every <= fail_at)
 
 
-def test_without_dev_items_the_last_weights_are_the_best(tmp_path: Path) -> None:
-    run = toy_run(tmp_path)
-    run = worker.Run(run.task, run.examples, run.key, [], run.out, run.device)
-    assert work(run).finished
-    assert largest_difference(weights_of(tmp_path / "best"), weights_of(tmp_path / "last")) == 0
+@pytest.mark.parametrize("average", [None, 0.9])
+def test_without_dev_items_the_last_weights_are_the_best(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, average: float | None
+) -> None:
+    run, calibrated = toy_run(tmp_path, average=average), []
+    monkeypatch.setattr(run.task, "calibrate", lambda model, items: calibrated.append(items))
+    assert work(replace(run, dev=[], calibration=run.dev)).finished
+    assert calibrated == [run.dev]
+    difference = largest_difference(weights_of(tmp_path / "best"), weights_of(tmp_path / "last"))
+    assert difference > 1e-4 if average else difference == 0
 
 
 def test_what_is_reported_is_the_latest_and_lies_there(tmp_path: Path) -> None:
