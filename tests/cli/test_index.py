@@ -1,6 +1,10 @@
-"""What `rayner index build` prints at its end."""
+"""What the commands of `rayner index` print."""
 
 from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
 
 
 def test_the_base_is_checked_as_it_was_read(run, tmp_path, monkeypatch):
@@ -11,3 +15,14 @@ def test_the_base_is_checked_as_it_was_read(run, tmp_path, monkeypatch):
     status, printed, _ = run("index", "build", tmp_path, base, "--out", tmp_path / "index", *options)
     assert status == 0
     assert f"rayner kb check '{base}' --format columns --id-column key --name-column 'the name'" in printed
+
+
+def test_json_lists_all_entities_unless_told_how_many(run: Any, tmp_path: Path, replaced: Any) -> None:
+    rows = [{"entity_id": f"{number}.", "name": "n", "aliases": []} for number in range(21)]
+    found = {"entities": 21}
+    replaced("linking.indexes", "list_index", lambda index, limit: {**found, "listed": rows[:limit]})
+    command = ("index", "list", tmp_path)
+    for arguments, count in (((), 21), (("--limit", 2), 2)):
+        _, printed, _ = run(*command, "--json", *arguments)
+        assert len(json.loads(printed)["listed"]) == count
+    assert "... and 1 more; --limit N lists more, --json all" in run(*command)[1]

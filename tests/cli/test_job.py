@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,10 @@ import pytest
 import typer
 
 from rayner.cli.app import app
-from rayner.cli.job import _LEADS, needs_of, work
+from rayner.cli.job import _LEADS, Outcome, main, needs_of, work
 from rayner.errors import RecipeError
+from rayner.runtime.elsewhere import Needs
+from rayner.runtime.run_folder import STORAGE_VARIABLE
 
 
 @pytest.fixture
@@ -106,3 +108,24 @@ def test_the_answer_and_the_error_line_come_back(tmp_path: Path, capsys: pytest.
     assert refused.error.startswith("error: ")
     assert "nothing to check" in refused.error
     assert "error: " not in capsys.readouterr().err
+
+
+def test_what_a_process_here_would_know_the_node_knows_too(
+    recipe: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = {name: f"of {name}" for name in ("RAYNER_DATA", "RAYNER_CACHE", "RAYNER_TASKS")}
+    given |= {"MLFLOW_TRACKING_URI": "http://mlflow", STORAGE_VARIABLE: "s3://runs"}
+    for name, value in {**given, "RAY_ADDRESS": "auto", "PASSWORD": "secret"}.items():
+        monkeypatch.setenv(name, value)
+    seen: list[Any] = []
+
+    def elsewhere(begin: Any, needs: Needs, environment: Mapping[str, str]) -> Outcome:
+        seen.append(environment)
+        return Outcome(0, "found", "")
+
+    monkeypatch.setattr("rayner.runtime.elsewhere.on_head", lambda: True)
+    monkeypatch.setattr("rayner.runtime.elsewhere.work_elsewhere", elsewhere)
+    with pytest.raises(SystemExit) as exited:
+        main(["train", str(recipe)])
+    assert (exited.value.code, capsys.readouterr().out) == (0, "found")
+    assert seen == [given]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import gc
 import json
+import math
 import os
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from rayner.cli import main
-from rayner.cli.printing import print_result, print_summary, without_collection
+from rayner.cli.printing import fail, print_result, print_summary, without_collection
 from rayner.errors import InputError
 
 
@@ -41,6 +42,12 @@ def test_an_input_error_is_one_line_and_status_2(run, replaced, path):
     status, out, err = run("evaluate", path, path, "--json")
     assert (status, out) == (2, "")
     assert err == f"error: {path}:3: 'end' lies beyond the text; count code points\n"
+
+
+def test_an_error_of_several_lines_is_told_in_one(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exited:
+        fail("a\n b", 2)
+    assert (exited.value.code, capsys.readouterr().err) == (2, "error: a b\n")
 
 
 def test_an_input_error_from_a_ray_task_is_told_without_the_workers_traceback(run, replaced, path):
@@ -84,10 +91,18 @@ def test_json_is_the_last_line_and_prints_go_to_standard_error(run, replaced, pa
 def test_what_json_lacks_becomes_null_or_a_string(capsys):
     import numpy as np
 
-    result = {"loss": float("nan"), "path": Path("a/b"), "f1": np.float64(0.5), 3: (1, None), "on": True}
+    result = {
+        "loss": float("nan"),
+        "best": -math.inf,
+        "path": Path("a/b"),
+        "f1": np.float64(0.5),
+        3: (1, None),
+        "on": True,
+    }
     print_result(result, True, lambda _: pytest.fail("shown"))
     assert json.loads(capsys.readouterr().out) == {
         "loss": None,
+        "best": None,
         "path": "a/b",
         "f1": 0.5,
         "3": [1, None],

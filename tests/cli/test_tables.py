@@ -8,6 +8,7 @@ import re
 import sys
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
@@ -15,7 +16,7 @@ from rich.console import Console
 from rayner.cli.linking_tables import answers_table, proposals_table
 from rayner.cli.marked import COLOURS, colours_of, label_of, marked_text
 from rayner.cli.printing import logs_on_stderr, print_summary
-from rayner.cli.tables import print_metrics, print_training, scores_table
+from rayner.cli.tables import print_findings, print_metrics, print_training, scores_table
 from rayner.data.schema import Document, Mention
 
 EVIL = "\x1b[2J\u202ex"
@@ -39,6 +40,7 @@ def test_marked_text_keeps_every_character_and_names_the_types():
 def test_marked_text_shows_mentions_inside_others_and_of_two_types():
     nested = (Mention(0, 3, "ORG"), Mention(0, 9, "APP"), Mention(4, 9, "APP"), Mention(4, 9, "NAME"))
     assert plain("GNU Emacs 2", *nested) == "[[GNU](ORG) [[Emacs](NAME)](APP)](APP) 2"
+    assert plain("ab cd", Mention(0, 2, "X"), Mention(2, 5, "Y")) == "[ab](X)[ cd](Y)"
 
 
 def test_marked_text_has_crossing_mentions_after_the_text():
@@ -112,6 +114,23 @@ def test_without_a_candidate_there_is_no_probability_that_it_is_right():
     said = printed(answers_table([{**answer, "candidates": [], "reason": "only punctuation"}]))
     assert "NIL: only punctuation" in said
     assert "0.00" not in said
+
+
+def test_after_nil_comes_the_candidate_that_is_nearest() -> None:
+    answer = {"mention": "x", "entity_id": None, "name": None, "score": 0.5, "probability": 0.5}
+    candidates = [{"name": "nearest"}, {"name": "second"}]
+    said = printed(answers_table([{**answer, "candidates": candidates, "reason": None}]))
+    assert "nearest" in said
+    assert "second" not in said
+
+
+@pytest.mark.parametrize(("unlisted", "said"), [({}, "all"), ({"unlisted": 5}, "more")])
+def test_findings_say_whether_json_has_all_of_them(
+    capsys: pytest.CaptureFixture[str], unlisted: dict[str, int], said: str
+) -> None:
+    finding = {"severity": "warning", "kind": "twice", "what": "occurs twice", "hint": ""}
+    print_findings({"findings": [{**finding, "where": f"a:{line}"} for line in (1, 2)], **unlisted})
+    assert f"and 1 more of this kind (twice): a:2; --json says {said}" in capsys.readouterr().out
 
 
 def test_no_escape_sequence_of_a_name_is_in_a_log(capsys, monkeypatch):

@@ -6,7 +6,8 @@ import asyncio
 import threading
 import time
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from itertools import groupby
+from typing import Any
 
 import pytest
 
@@ -48,9 +49,23 @@ class Echo:
         return {}
 
 
-def run(work: Any) -> Any:
+class Told(NoMeter):
+    """Keeps what it is told of batches and of windows that wait."""
+
+    def __init__(self) -> None:
+        self.batches: list[tuple[int, int, int]] = []
+        self.waits: list[int] = []
+
+    def batch(self, windows: int, tokens: int, padded: int) -> None:
+        self.batches.append((windows, tokens, padded))
+
+    def waiting(self, windows: int) -> None:
+        self.waits.append(windows)
+
+
+def run(work: Any, meter: NoMeter | None = None) -> Any:
     async def main() -> Any:
-        batcher = TokenBatcher(BUDGET, NoMeter())
+        batcher = TokenBatcher(BUDGET, meter or NoMeter())
         try:
             return await asyncio.wait_for(work(batcher), 300)
         finally:
@@ -134,6 +149,30 @@ def test_a_book_does_not_keep_sentences_waiting() -> None:
     place = next(i for i, batch in enumerate(echo.batches) if ("sentence", 20) in batch)
     assert place <= 2 + BATCHES_PER_ROUND
     assert any(("book", 20) in batch for batch in echo.batches[place + 2 :])
+
+
+def test_a_later_request_does_not_overtake_an_older_one_that_finds_no_room() -> None:
+    async def work(batcher: TokenBatcher) -> Echo:
+        echo = Echo()
+        await gather_behind(batcher, echo, [("early", 20)], [("long", 20)] * 10, [("late", 20)])
+        return echo
+
+    names = [name for batch in run(work).batches for name, _ in batch]
+    assert names == ["first", "early", *["long"] * 10, "late"]
+
+
+def test_batches_and_what_waits_are_counted() -> None:
+    told = Told()
+
+    async def work(batcher: TokenBatcher) -> None:
+        await gather_behind(batcher, Echo(), [("a", 10), ("b", 12)])
+        await gather_behind(batcher, Echo(), [("book", 20)] * 25)
+        while told.waits[-1]:
+            await asyncio.sleep(0.001)
+
+    run(work, told)
+    assert told.batches[:3] == [(1, 1, 1), (2, 22, 24), (1, 1, 1)]
+    assert [windows for windows, _ in groupby(told.waits)] == [2, 0, 25, 15, 5, 0]
 
 
 def test_a_window_over_the_budget_runs_alone() -> None:
@@ -240,27 +279,22 @@ def test_who_finds_too_much_is_read_no_further_and_others_are() -> None:
 
 
 def test_nothing_waits_when_all_who_waited_have_given_up() -> None:
-    class Told(NoMeter):
-        waits: ClassVar[list[int]] = []
+    told = Told()
 
-        def waiting(self, windows: int) -> None:
-            self.waits.append(windows)
-
-    async def work() -> list[int]:
-        batcher, echo = TokenBatcher(BUDGET, Told()), Echo()
+    async def work(batcher: TokenBatcher) -> None:
+        echo = Echo()
         first = await at_work(batcher, echo)
         gone = await waiting(batcher, echo, [("gone", 5)] * 50)
         echo.gate.set()
         await first
         gone.cancel()
         for _ in range(5000):
-            if Told.waits[-1:] == [0]:
+            if told.waits[-1:] == [0]:
                 break
             await asyncio.sleep(0.001)
-        await batcher.close()
-        return Told.waits
 
-    assert asyncio.run(work())[-1] == 0
+    run(work, told)
+    assert told.waits[-1] == 0
 
 
 def test_no_windows_no_work() -> None:

@@ -220,9 +220,8 @@ def test_another_key_is_answered_by_nothing(models: ModelSettings, asks: dict[st
 
 def test_each_stage_has_replicas_of_its_own(models: ModelSettings) -> None:
     stages = {"mentions": {"gpus": 0.5, "memory": 2}, "entities-2": {"max": 3, "cpus": 2}}
-    front: Any = build(
-        {"checkpoint": models.checkpoint, "stages": stages, "replicas": {"cpus": 0, "drain": 9}}
-    )._bound_deployment
+    shared = {"replicas": {"cpus": 0, "drain": 9}, "limits": {"found": 7}}
+    front: Any = build({"checkpoint": models.checkpoint, "stages": stages, **shared})._bound_deployment
     made = {name: stage._bound_deployment for name, stage in front.init_args[1].items()}
     assert [*made] == [stage.name for stage in made.values()] == NAMES
     assert front.ray_actor_options["num_cpus"] == 0
@@ -231,6 +230,7 @@ def test_each_stage_has_replicas_of_its_own(models: ModelSettings) -> None:
     assert made["types"]._deployment_config.graceful_shutdown_timeout_s == 9
     # Who waits for a stage was let in by the replica that asks it.
     assert made["types"]._deployment_config.max_queued_requests == -1
+    assert {stage.init_args[0]["found"] for stage in made.values()} == {7}
 
 
 @pytest.mark.parametrize(

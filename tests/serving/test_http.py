@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -110,9 +111,10 @@ def test_a_reply_says_which_types_are_new_and_how_they_have_a_threshold(
 
 
 def test_names_of_documents_come_back(client: TestClient) -> None:
-    body = {"documents": [{"text": TEXTS[0], "document_id": "a"}, {"text": TEXTS[1], "document_id": "a"}]}
+    names = ["a", "a", ""]
+    body = {"documents": [{"text": TEXTS[0], "document_id": name} for name in names]}
     reply = client.post("/v1/recognize", json=body).json()
-    assert [d["document_id"] for d in reply["documents"]] == ["a", "a"]
+    assert [d["document_id"] for d in reply["documents"]] == names
 
 
 @pytest.mark.parametrize(
@@ -317,14 +319,25 @@ def test_a_key_is_documented_only_where_some_are_set(client: TestClient, folder:
 
 
 def test_health_and_readiness_differ() -> None:
-    service = Service(ApplicationSettings(), device="cpu")
-    client = TestClient(create_app(service), raise_server_exceptions=False)
+    settings = ApplicationSettings.model_validate({"replicas": {"retry_after": 0}})
+    client = TestClient(create_app(Service(settings, device="cpu")), raise_server_exceptions=False)
     assert client.get("/healthz").status_code == 200
     reply = client.get("/readyz")
     assert reply.status_code == 503
-    assert int(reply.headers["Retry-After"]) >= 1
+    assert reply.headers["Retry-After"] == "1"
     reply = client.post("/v1/recognize", json={"documents": []})
     assert reply.status_code == 503
+
+
+def test_a_model_at_one_piece_of_work_for_too_long_is_not_ready(folder: Path) -> None:
+    service = Service(ApplicationSettings(), device="cpu")
+    asyncio.run(service.load(ModelSettings(checkpoint=str(folder))))
+    client = TestClient(create_app(service), raise_server_exceptions=False)
+    assert client.get("/readyz").status_code == 200
+    service._reader._batcher._busy_since = time.monotonic() - 1000
+    reply = client.get("/readyz")
+    assert reply.status_code == 503
+    assert "at one piece of work for 1" in reply.text
 
 
 def test_head_is_answered_as_get_without_a_body(folder: Path) -> None:

@@ -6,7 +6,8 @@ import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from fastapi.testclient import TestClient
@@ -16,6 +17,7 @@ from rayner.data.schema import Entity
 from rayner.errors import CheckpointError
 from rayner.retrieval.index_folder import remove_entities, version_of_index
 from rayner.serving.application_settings import ApplicationSettings, ModelSettings
+from rayner.serving.knowledge import default_bases
 from rayner.serving.models import load_models
 from rayner.serving.service import Service
 from rayner.tasks.checkpoint import version_of
@@ -309,3 +311,22 @@ def test_a_change_that_fails_leaves_what_answers(folders: Folders, tmp_path: Pat
     asyncio.run(service.load(folders.settings(revision="2")))
     assert service.describe().failed_change is None
     assert service.models.pipelines == before.pipelines
+
+
+def test_another_precision_reaches_the_knowledge_bases(folders: Folders) -> None:
+    service = Service(ApplicationSettings(), device="cpu")
+    for precision, named in (("float32", ""), ("bfloat16", "+bfloat16"), ("float32", "")):
+        asyncio.run(service.load(folders.settings(precision=precision)))
+        assert service.describe().failed_change is None
+        bases = service.models.versions(bases=("people", "places")).knowledge_bases
+        expected = {"people": version_of(folders.people), "places": version_of(folders.places)}
+        assert {name: base.standardizer for name, base in bases.items()} == {
+            name: version + named for name, version in expected.items()
+        }
+
+
+def test_of_several_knowledge_bases_one_must_be_named_unless_each_has_types() -> None:
+    people, places, all_ = (cast(Any, SimpleNamespace(types=types)) for types in (("PER",), ("LOC",), ()))
+    assert default_bases({"people": people, "places": places}) == ("people", "places")
+    assert default_bases({"people": people, "all": all_}) == ()
+    assert default_bases({"all": all_}) == ("all",)

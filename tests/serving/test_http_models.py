@@ -195,28 +195,36 @@ def test_a_change_loads_what_is_new_and_fails_whole(folder: Path, tmp_path: Path
 
 def test_what_is_counted_tells_models_apart(folder: Path) -> None:
     class Counted(NoMeter):
-        models: ClassVar[list[tuple[str, str]]] = []
+        counts: ClassVar[list[tuple[str, str, int, int, int]]] = []
 
         def answered(
             self, endpoint: str, model: str, items: int, windows: int, mentions: int, seconds: float
         ) -> None:
-            self.models.append((endpoint, model))
+            self.counts.append((endpoint, model, items, windows, mentions))
 
     service = Service(ApplicationSettings(), Counted(), device="cpu")
     asyncio.run(service.load(settings_of(folder, checkpoint="first.yaml", other="second", fine="typer")))
     with TestClient(create_app(service)) as client:
-        ask(client, "/v1/recognize")
-        ask(client, "/v1/annotate", model="other")
-        ask(client, "/v1/type", model="fine", **SPAN)
-        assert client.post("/v1/standardize", json={"mentions": ["Ada"]}).status_code == 200
+        long = {"documents": [{"text": " ".join(TEXTS * 12)}, *BODY["documents"]]}
+        documents = [
+            ask(client, "/v1/recognize", **long)["documents"],
+            ask(client, "/v1/annotate", model="other")["documents"],
+            ask(client, "/v1/type", model="fine", **SPAN)["documents"],
+        ]
+        answers = client.post("/v1/standardize", json={"mentions": ["Ada Lovelace", ""]}).json()["answers"]
         asyncio.run(service.load(settings_of(folder, only="second")))
-        ask(client, "/v1/recognize")
-    assert Counted.models == [
-        ("recognize", ""),
-        ("annotate", "other"),
-        ("type", "fine"),
-        ("standardize", ""),
-        ("recognize", "only"),
+        documents.append(ask(client, "/v1/recognize")["documents"])
+    counts = [
+        (len(one), sum(d["windows"] for d in one), sum(len(d["mentions"]) for d in one)) for one in documents
+    ]
+    assert len({*counts[0]}) == 3
+    linked = sum(answer["entity_id"] is not None for answer in answers)
+    assert Counted.counts == [
+        ("recognize", "", *counts[0]),
+        ("annotate", "other", *counts[1]),
+        ("type", "fine", *counts[2]),
+        ("standardize", "", 2, 0, linked),
+        ("recognize", "only", *counts[3]),
     ]
 
 

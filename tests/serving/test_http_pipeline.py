@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,8 +18,10 @@ from rayner.data.schema import Document, context_to_row
 from rayner.errors import CheckpointError
 from rayner.retrieval.index_folder import remove_entities, version_of_index
 from rayner.serving.application_settings import ApplicationSettings, ModelSettings
+from rayner.serving.served_pipelines import ServedPipeline
 from rayner.serving.service import Service
 from rayner.tasks.checkpoint import version_of
+from rayner.tasks.predict import predict_and_count
 from rayner.tasks.stages import Pipeline, read_pipeline
 from tests.serving.checkpoints import PEOPLE, TEXTS, pipeline_folder, standardizer_folder
 from tests.serving.running import client_of
@@ -205,3 +208,20 @@ def test_a_file_may_name_the_fine_types(folder: Path) -> None:
     assert fine
     assert fine <= {"LOC", "PER"}
     assert reply["new_types"] == {}
+
+
+def test_windows_are_those_of_the_first_stage(folder: Path) -> None:
+    path = folder / "without_contexts.yaml"
+    stages = yaml.safe_load((folder / "pipeline.yaml").read_text("utf-8"))["stages"]
+    path.write_text(yaml.safe_dump({"stages": [stages[1], stages[3]]}), "utf-8")
+    documents = [Document(str(index), text) for index, text in enumerate(BOOKS)]
+    found = predict_and_count(rayner.load(path, "cpu").predictor, documents)
+    with client_of(ModelSettings(checkpoint=str(path))) as client:
+        windows = [document["windows"] for document in ask(client, "/v1/annotate")["documents"]]
+    assert windows == [one.windows for one in found]
+    assert windows[0] > 1
+
+
+def test_stages_of_one_name_are_versioned_together() -> None:
+    pipeline: Any = SimpleNamespace(stages=[SimpleNamespace(name="types", version=one) for one in "ab"])
+    assert ServedPipeline.versions(pipeline) == {"types": "a+b"}

@@ -228,7 +228,54 @@ def test_replicas_scale_between_two_numbers_or_stay_at_one() -> None:
     scaled = deployment_options(ReplicaSettings(min=1, max=4, target=2))
     assert scaled["autoscaling_config"]["target_ongoing_requests"] == 2
     assert "num_replicas" not in scaled
-    assert scaled["backpressure_config"] == {"status_code": 503, "retry_after_s": 1}
+
+
+def test_each_setting_of_replicas_is_an_option_of_serve() -> None:
+    settings = ReplicaSettings(
+        min=2,
+        max=5,
+        target=3,
+        cpus=1.5,
+        gpus=0.25,
+        memory=2.5,
+        accelerator_type="A100",
+        ongoing=11,
+        queued=12,
+        retry_after=13,
+        upscale_delay=4,
+        downscale_delay=15,
+        health_period=16,
+        health_timeout=17,
+        drain=0.5,
+        surge=18,
+    )
+    assert deployment_options(settings) == {
+        "ray_actor_options": {
+            "num_cpus": 1.5,
+            "num_gpus": 0.25,
+            "memory": 5 * 2**29,
+            "accelerator_type": "A100",
+        },
+        "max_ongoing_requests": 11,
+        "max_queued_requests": 12,
+        "backpressure_config": {"status_code": 503, "retry_after_s": 13},
+        "graceful_shutdown_timeout_s": 0.5,
+        "graceful_shutdown_wait_loop_s": 0.5,
+        "health_check_period_s": 16,
+        "health_check_timeout_s": 17,
+        "max_surge_percent": 18,
+        "max_constructor_retry_count": 3,
+        "logging_config": {"enable_access_log": False},
+        "autoscaling_config": {
+            "min_replicas": 2,
+            "max_replicas": 5,
+            "target_ongoing_requests": 3,
+            "upscale_delay_s": 4,
+            "downscale_delay_s": 15,
+            "metrics_interval_s": 2,
+            "look_back_period_s": 4,
+        },
+    }
 
 
 @pytest.mark.parametrize(

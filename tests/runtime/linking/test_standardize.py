@@ -181,8 +181,9 @@ def test_answers_go_to_a_file_and_counts_to_standard_output(
 
 
 def test_proposals_are_entities_of_a_knowledge_base(run: Path, command: Any, tmp_path: Path):
-    path = tmp_path / "m.txt"
-    path.write_text("toothbrush\nToothbrush\ntoothbrushes\nnginx\n")
+    path = tmp_path / "m.jsonl"
+    given = [*({"mention": m} for m in ("toothbrush", "Toothbrush", "toothbrushes", "nginx")), {"name": "x"}]
+    path.write_text("".join(json.dumps(row) + "\n" for row in given))
     arguments = (path, "--index", run / "index", "--operating-point", "high_precision", "--propose")
     status, printed, _ = command("standardize", *arguments)
     assert status == 0
@@ -191,6 +192,11 @@ def test_proposals_are_entities_of_a_knowledge_base(run: Path, command: Any, tmp
     assert first["mentions"] >= 2
     assert {first["name"], *first["aliases"]} <= {"toothbrush", "Toothbrush", "toothbrushes"}
     assert first["nearest"]["entity_id"] in {e.entity_id for e in ENTITIES}
+    shown = [command("standardize", *asked, "--json")[1] for asked in (arguments, arguments[:-1])]
+    counts, answered = (lines(text)[-1] for text in shown)
+    linked = sum(answer["entity_id"] is not None for answer in answered["answers"])
+    assert linked
+    assert [counts[name] for name in ("mentions", "linked", "nil", "unread")] == [5, linked, 5 - linked, 1]
     kb = tmp_path / "new.jsonl"
     kb.write_text(printed)
     with pytest.raises(SystemExit) as exited:

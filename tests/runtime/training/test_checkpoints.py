@@ -29,8 +29,14 @@ def write(text: str):
 def test_a_folder_is_replaced_as_a_whole(tmp_path: Path) -> None:
     folder = tmp_path / "last"
     replace_folder(folder, write("one"))
-    replace_folder(folder, write("two"))
+
+    def write_for_the_owner(partial: Path) -> None:
+        write("two")(partial)
+        (partial / "file").chmod(0o600)
+
+    replace_folder(folder, write_for_the_owner)
     assert (folder / "file").read_text() == "two"
+    assert (folder / "file").stat().st_mode & 0o777 == 0o644
     assert [p.name for p in tmp_path.iterdir()] == ["last"]
 
 

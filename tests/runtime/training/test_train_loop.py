@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -164,3 +165,18 @@ def test_what_is_reported_is_the_latest_and_lies_there(tmp_path: Path) -> None:
     state = work(replace(toy_run(tmp_path, LoopTask(), checkpoint_every=1), report=report))
     assert told[-1] == (state.step, True)
     assert [step for step, _ in told] == sorted({step for step, _ in told})
+
+
+def test_an_evaluation_does_not_count_as_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+
+    def score(predictor: Any, items: Any) -> tuple[dict[str, float], list[Any]]:
+        nonlocal now
+        now += 1000
+        return {"f1": 0.5}, []
+
+    monkeypatch.setattr(worker, "score", score)
+    monkeypatch.setattr(time, "perf_counter", lambda: now)
+    assert work(toy_run(tmp_path, epochs=3)).finished
+    assert now == 3000
+    assert max(row["eta"] for row in records(tmp_path) if "eta" in row) < 1
