@@ -84,6 +84,13 @@ def test_unknown_mentions_need_no_type() -> None:
     assert not check({"train": [document]}, types={"PER": "people"}, **widths).findings
 
 
+def test_fine_types_alone_may_be_what_a_document_was_annotated_for() -> None:
+    """Of mentions that have no type of their own; of others a recognizer would learn nothing."""
+    for type_, found in (("mention", {}), ("PER", {"annotated types": 1})):
+        mention = Mention(0, 3, type_, types=(("/poet", 1.0),))
+        assert _kinds(Document("a", "Ann Lee ran", (mention,), annotated_types=("/poet",))) == found
+
+
 def test_mentions_that_no_window_holds() -> None:
     findings = check(
         {"train": [_document((0, 3, "PER"), (0, 7, "PER"))]},

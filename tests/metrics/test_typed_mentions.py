@@ -48,11 +48,10 @@ def test_a_document_annotated_for_a_type_of_mentions_is_annotated_for_its_fine_t
     ]
 
 
-def test_gold_types_that_a_document_was_not_annotated_for_are_left_out() -> None:
-    """Those of a mention whose own type it was not annotated for either."""
-    gold = document(mention(0, "x", "z"), mention(2, "z"), annotated=("x",))
-    right, answered = typed_items([gold], [document(mention(0, "x"), mention(2, "z"))])
-    assert right == answered == [{"x"}]
+def test_of_mentions_of_one_span_one_may_bring_its_fine_types() -> None:
+    gold = document(mention(0, "/s/base", type="S"), mention(0, type="P"), annotated=("S", "P"))
+    (right,), (answered,) = typed_items([gold], [document(mention(0, "/s/base", "/s/tool"))])
+    assert (right, answered) == ({"/s/base", "P"}, {"/s/base", "/s/tool"})
 
 
 def test_each_predicted_type_is_right_or_wrong() -> None:

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Literal
 
 from rayner.counted import counted
+from rayner.data.fine_types import gold_types
 from rayner.data.readers.files import stem
-from rayner.data.schema import UNKNOWN, Document, Mention
+from rayner.data.schema import UNKNOWN, UNTYPED, Document, Mention
 from rayner.data.words import are_in_order
 from rayner.files.uris import with_uris
 
@@ -102,8 +103,9 @@ def document_findings(document: Document, place: Place, overlap: Overlap = "unkn
             what = f"{_at(mention)} begins or ends in white space: {surface[:40]!r}"
             yield place.finding("white space", "warning", what, "leave it out of the mention")
         annotated = document.annotated_types
-        names = (mention.type, *(name for name, _ in mention.types))
-        if annotated is not None and not {*annotated, UNKNOWN}.intersection(names):
+        # What has no type but finer ones may have been looked for by these alone.
+        fine = gold_types(mention) if mention.type == UNTYPED else ()
+        if annotated is not None and not {*annotated, UNKNOWN}.intersection((mention.type, *fine)):
             what = f"{_at(mention)} has a type that the document was not annotated for"
             yield place.finding("annotated types", "error", what, "add it to annotated_types")
     yield from _overlaps(document, place, overlap)

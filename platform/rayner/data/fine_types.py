@@ -24,6 +24,11 @@ def looked_for(mention: Mention, annotated: Collection[str] | None) -> Collectio
     return None if mention.types and mention.type in (annotated or ()) else annotated
 
 
+def is_among(name: str, looked: Collection[str] | None) -> bool:
+    """Whether a type is one of those that somebody looked for (None: all)."""
+    return looked is None or name in looked
+
+
 def as_types(names: Iterable[str]) -> tuple[tuple[str, float], ...]:
     """Names as gold values of `Mention.types`, each once."""
     return tuple((name, 1.0) for name in dict.fromkeys(names))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from rayner.data.fine_types import gold_types, looked_for
+from rayner.data.fine_types import gold_types, is_among, looked_for
 from rayner.data.schema import Document, Mention
 from rayner.metrics.judged_mentions import JudgedMentions
 
@@ -20,7 +20,7 @@ def typed_items(gold: Sequence[Document], predicted: Sequence[Document]) -> tupl
 
     A mention is known by its span, and several of one span are one. One that was not found has no predicted
     types; one that is not in gold has no gold types. Gold mentions whose types nobody said are left out, as
-    are types that a document was not annotated for (see `looked_for`).
+    are predicted types that nobody looked for (see `looked_for`).
 
     Raises:
         ValueError: the numbers of documents differ.
@@ -51,37 +51,35 @@ class Gold(NamedTuple):
 
 def _types_by_span(gold: Document) -> dict[Span, Gold]:
     """By span; of several mentions of one span, the types of all."""
-    annotated = None if gold.annotated_types is None else frozenset(gold.annotated_types)
-    mentions: dict[Span, list[Mention]] = {}
+    annotated = _annotated(gold)
+    found: dict[Span, Gold] = {}
     for mention in gold.mentions:
-        mentions.setdefault((mention.start, mention.end), []).append(mention)
-    return {span: _gold(of_span, annotated) for span, of_span in mentions.items()}
+        span = mention.start, mention.end
+        names, looked = found.get(span, Gold(set(), annotated))
+        looked = None if looked is None else looked_for(mention, annotated)
+        found[span] = Gold(names.union(gold_types(mention)), looked)
+    return found
 
 
-def _gold(mentions: Iterable[Mention], annotated: Collection[str] | None) -> Gold:
-    names = {
-        name
-        for mention in mentions
-        for name in gold_types(mention)
-        if (looked := looked_for(mention, annotated)) is None or name in looked
-    }
-    return Gold(names, None if any(looked_for(m, annotated) is None for m in mentions) else annotated)
+def _annotated(gold: Document) -> Collection[str] | None:
+    return None if gold.annotated_types is None else frozenset(gold.annotated_types)
 
 
 def _answers(
     right: Mapping[Span, Gold], gold: Document, predicted: Document
 ) -> Iterator[tuple[Mention, list[tuple[str, float]]]]:
     """The predicted mentions with those of their types that somebody looked for."""
+    annotated = _annotated(gold)
     for mention in predicted.mentions:
         of_span = right.get((mention.start, mention.end))
-        looked = of_span.looked_for if of_span else looked_for(mention, gold.annotated_types)
-        yield mention, [(name, score) for name, score in mention.types if looked is None or name in looked]
+        looked = of_span.looked_for if of_span else looked_for(mention, annotated)
+        yield mention, [(name, score) for name, score in mention.types if is_among(name, looked)]
 
 
 def judge_types(gold: Sequence[Document], predicted: Sequence[Document]) -> JudgedMentions:
     """Whether each predicted fine type of a mention is right; without margins.
 
-    Gold mentions whose types nobody said are left out, as are types that a document was not annotated for.
+    As `typed_items`, it leaves out gold mentions whose types nobody said, and types that nobody looked for.
 
     Raises:
         ValueError: the numbers of documents differ.

@@ -261,7 +261,11 @@ def test_thresholds_are_fitted(threshold: str) -> None:
 def test_thresholds_know_what_a_document_was_annotated_for(monkeypatch: pytest.MonkeyPatch) -> None:
     task, given = typer(decoding={"threshold": "tuned"}), []
     monkeypatch.setattr(task, "_tuned", lambda mentions: given.extend(mentions) or np.zeros(5))
-    documents = [dataclasses.replace(DOCUMENTS[0], annotated_types=("/person",)), *DOCUMENTS[1:]]
+    annotated = (("/person",), ("/person", "mention"), None, None)
+    documents = [
+        dataclasses.replace(document, annotated_types=types)
+        for document, types in zip(DOCUMENTS, annotated, strict=True)
+    ]
     task.fit(built(task), documents)
     assert [one.annotated for one in given] == [frozenset({"/person"}), None, None, None]
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from rayner.config import TypeDecoding, TyperRecipe
 from rayner.data.batches import COST_OF_A_FORWARD, tokens_per_batch_of
-from rayner.data.fine_types import ancestors, gold_types, looked_for
+from rayner.data.fine_types import ancestors, gold_types, is_among, looked_for
 from rayner.data.schema import Document, Mention
 from rayner.metrics.thresholds import best_shifts, candidates_from_columns
 from rayner.metrics.typed_mentions import typed_items
@@ -231,7 +231,7 @@ class GoldScore(NamedTuple):
 
     def counts(self, name: str) -> bool:
         """Whether an answer of the type is right or wrong: where nobody looked for it, it is neither."""
-        return self.annotated is None or name in self.annotated
+        return is_among(name, self.annotated)
 
 
 class GoldScores(TypePredictor):

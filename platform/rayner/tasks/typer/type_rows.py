@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rayner.counted import counted
-from rayner.data.fine_types import gold_types, looked_for
+from rayner.data.fine_types import gold_types, is_among, looked_for
 from rayner.data.schema import Document
 from rayner.tasks.document_windows import known_types
 from rayner.tasks.typer.mention_windows import MentionWindow
@@ -43,7 +43,7 @@ def rows_of(
                 (place, type_index[name])
                 for place, number in enumerate(window.mentions[kept].tolist())
                 for name in gold[number]
-                if name in type_index and _counts(name, looked[number])
+                if name in type_index and is_among(name, looked[number])
             ]
             yield {
                 "document_id": document.document_id,
@@ -58,10 +58,6 @@ def rows_of(
             rejects = []
     if rejects:
         yield {"rejects": rejects}
-
-
-def _counts(name: str, looked: Collection[str] | None) -> bool:
-    return looked is None or name in looked
 
 
 def _rejects(
@@ -84,5 +80,5 @@ def _rejects(
             yield f"{place}: too long for a window, its middle is left out ({middle})"
         elif unknown := [name for name in names if name not in type_index]:
             yield f"{place}: the recipe has no type {', '.join(unknown)}"
-        elif others := [name for name in names if not _counts(name, looked[number])]:
+        elif others := [name for name in names if not is_among(name, looked[number])]:
             yield f"{place}: the document was not annotated for {', '.join(others)}"
