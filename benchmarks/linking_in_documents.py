@@ -15,8 +15,9 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,6 +26,7 @@ import torch
 
 from benchmarks.command import call_main
 from benchmarks.figures import add_out, measured, record
+from benchmarks.linking_material import remembering
 from benchmarks.results_page import table as tables
 from rayner.config.recipe_files import corpus_paths
 from rayner.data.abbreviations import strings_of_mentions
@@ -34,7 +36,7 @@ from rayner.data.mention_strings import MentionString, ids_of
 from rayner.data.readers import read_corpus
 from rayner.data.schema import Entity
 from rayner.metrics.linking import fold as folded
-from rayner.retrieval.build import build_index
+from rayner.retrieval.build import Encode, build_index
 from rayner.retrieval.combiner import Weight, likeness
 from rayner.retrieval.entity_index import EntityIndex
 from rayner.tasks.registry import parse_recipe
@@ -99,9 +101,7 @@ def questions(corpus: str) -> list[Asked]:
 class Linker:
     """What is found for strings, each searched once."""
 
-    def __init__(
-        self, index: EntityIndex, encode: Callable[[Sequence[str]], np.ndarray], weight: Weight
-    ) -> None:
+    def __init__(self, index: EntityIndex, encode: Encode, weight: Weight) -> None:
         self.index, self.encode, self.weight = index, encode, weight
         self._found: dict[str, tuple[str, float]] = {}
 
@@ -186,9 +186,7 @@ def _nothing(texts: Sequence[str]) -> np.ndarray:
     return np.ones((len(texts), 1), np.float32)
 
 
-def _encoder(
-    task: StandardizerTask, entities: Sequence[Entity], file: Path
-) -> Callable[[Sequence[str]], np.ndarray]:
+def _encoder(task: StandardizerTask, entities: Sequence[Entity], file: Path) -> Encode:
     """The untrained encoder; the vectors of all names are kept in a file for the next call."""
     model = task.build().eval()
     if not file.exists():
@@ -196,13 +194,7 @@ def _encoder(
         np.savez(file, names=np.array(names), vectors=task.encode(model, names))
     with np.load(file) as found:
         known = dict(zip(found["names"].tolist(), found["vectors"], strict=True))
-
-    def encode(texts: Sequence[str]) -> np.ndarray:
-        if new := [text for text in dict.fromkeys(texts) if text not in known]:
-            known.update(zip(new, task.encode(model, new), strict=True))
-        return np.stack([known[text] for text in texts])
-
-    return encode
+    return remembering(partial(task.encode, model), known)
 
 
 def rows(of_folds: Sequence[Mapping[str, list]]) -> list[dict[str, Any]]:

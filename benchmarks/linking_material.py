@@ -6,12 +6,15 @@ import random
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from benchmarks.unseen_mentions import Fold, fold, folds
 from rayner.config import MentionSettings, StandardizerRecipe
 from rayner.config.recipe_files import DATA_VARIABLE, corpus_paths
 from rayner.data.mention_readers import read_mention_strings
 from rayner.data.mention_strings import MentionString
 from rayner.data.schema import Entity
+from rayner.retrieval.build import Encode
 from rayner.tasks.standardizer.strings import load_entity_strings
 
 UNUSUAL = {"esappmod": 0.85, "ncbi": 1.0, "bc5cdr": 1.0}
@@ -26,6 +29,17 @@ STRANGERS = (
 )
 """Mentions of other domains than software, all NIL."""
 MOST_STRANGERS = 300
+
+
+def remembering(encode: Encode, known: dict[str, np.ndarray]) -> Encode:
+    """An encoder that encodes each text once; `known`, vectors by text, is added to."""
+
+    def encoded(texts: Sequence[str]) -> np.ndarray:
+        if new := [text for text in dict.fromkeys(texts) if text not in known]:
+            known.update(zip(new, encode(new), strict=True))
+        return np.stack([known[text] for text in texts])
+
+    return encoded
 
 
 class Material(NamedTuple):

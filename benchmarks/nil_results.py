@@ -19,6 +19,7 @@ import statistics
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,7 +31,7 @@ from torch import nn
 
 from benchmarks.command import call_main
 from benchmarks.figures import add_out, commits_of, keep_origin, measured, origin_of, record
-from benchmarks.linking_material import Material, load_material
+from benchmarks.linking_material import Material, load_material, remembering
 from benchmarks.linking_results import Run, changes_of, recipe_of, train_fold
 from benchmarks.results_page import table as tables
 from rayner.data.mention_strings import MentionString
@@ -83,12 +84,7 @@ def ask(task: Any, model: nn.Module, material: Material, fold: int) -> list[dict
     kept = [mention for mention in learned if mention.text not in strings]
     strangers = material.nil["strangers"]
     rows = []
-    known: dict[str, np.ndarray] = {}
-
-    def encode(texts: Sequence[str]) -> np.ndarray:
-        if new := [text for text in dict.fromkeys(texts) if text not in known]:
-            known.update(zip(new, task.encode(model, new), strict=True))
-        return np.stack([known[text] for text in texts])
+    encode = remembering(partial(task.encode, model), {})
 
     def index_of(mentions: Sequence[MentionString]) -> EntityIndex:
         entities = with_mentions(material.entities, mentions)

@@ -26,7 +26,7 @@ import torch
 from benchmarks.command import call_main
 from benchmarks.figures import add_out_folder, keep_origin, measured, origin_of, record
 from benchmarks.results_page import table as tables
-from benchmarks.span_counts import answers, counts, f1, interval, resampled
+from benchmarks.span_counts import answers, counts, f1, interval, resampled, row_of_seeds
 from benchmarks.trainings import RECIPES, train
 from benchmarks.typing_corpora import books
 from rayner.config import TypeSettings
@@ -187,13 +187,7 @@ def rows(table: Sequence[Row], seeds: Sequence[int], runs: Path) -> list[dict[st
         if not outs:
             continue
         of_row = scored[row.name] = np.stack([json.loads((out / SCORED).read_text("utf-8")) for out in outs])
-        by_seed = f1(of_row.sum(1)).tolist()
-        right, found, gold = of_row.sum((0, 1))
-        made: dict[str, Any] = {**row.columns, "seeds": len(by_seed)}
-        made |= {"f1": statistics.mean(by_seed), "f1_interval": interval(resampled(of_row))}
-        if len(by_seed) > 1:
-            made["f1_deviation"] = statistics.stdev(by_seed)
-        made |= {"precision": right / max(1, found), "recall": right / gold}
+        made: dict[str, Any] = {**row.columns, **row_of_seeds(of_row)}
         errors = [json.loads((out / ERROR).read_text("utf-8")) for out in outs if (out / ERROR).exists()]
         if of_each := [error["calibration_error"] for error in errors if error]:
             made["calibration_error"] = statistics.mean(of_each)

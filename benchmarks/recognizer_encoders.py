@@ -19,7 +19,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -31,7 +30,7 @@ import torch
 from benchmarks.command import call_main
 from benchmarks.figures import add_out_folder, measured, origin_of, record
 from benchmarks.results_page import table as tables
-from benchmarks.span_counts import counts, f1, interval, resampled
+from benchmarks.span_counts import counts, f1, interval, resampled, row_of_seeds
 from benchmarks.trainings import RECIPES, train
 from benchmarks.typing_corpora import books, genres
 from benchmarks.typing_results import PRETRAINING
@@ -157,13 +156,7 @@ def rows(names: Sequence[str], seeds: Sequence[int], runs: Path) -> list[dict[st
             if not of_row:
                 continue
             ours = np.stack([found[encoder, seed] for seed in of_row])
-            by_seed = f1(ours.sum(1)).tolist()
-            right, answered, gold = ours.sum((0, 1))
-            row: dict[str, Any] = {"corpus": corpus, "encoder": encoder, "seeds": len(of_row)}
-            row |= {"f1": statistics.mean(by_seed), "f1_interval": interval(resampled(ours))}
-            if len(by_seed) > 1:
-                row["f1_deviation"] = statistics.stdev(by_seed)
-            row |= {"precision": right / max(1, answered), "recall": right / gold}
+            row: dict[str, Any] = {"corpus": corpus, "encoder": encoder, **row_of_seeds(ours)}
             both = [seed for seed in of_row if ("untrained", seed) in found]
             if encoder != "untrained" and both:
                 pair = [np.stack([found[e, seed] for seed in both]) for e in (encoder, "untrained")]
