@@ -6,4 +6,4 @@ FROM rayproject/ray:2.60.0-py311
 WORKDIR /home/ray/rayner
 COPY --chown=ray:users . .
 # faiss-cpu searches on GPU nodes too; faiss-gpu beside it would break both.
-RUN pip install --no-cache-dir --use-pep517 -c constraints.txt -e ".[cpu,offline,coreference,ontology,track]"
+RUN pip install --no-cache-dir --use-pep517 -c constraints.txt -e ".[cpu,offline,coreference,ontology,track,spacy]"

@@ -4,6 +4,7 @@
     python -m benchmarks.typing_results --runs runs/typing --table    # trains and writes nothing
     python -m benchmarks.typing_results --runs runs/typing --finished # trains nothing, writes what there is
     python -m benchmarks.typing_results --runs runs/typing --corpus gum   # the types of GUM, or of litbank
+    python -m benchmarks.typing_results --runs runs/typing --modes tuned  # in a file of its own
 
 Three encoders: the embedded one as it is; the same after masked language modelling on the documents of
 jobs/recipes/chains_litbank.yaml; and after that recipe, with as many steps. On each a linear head over head
@@ -130,7 +131,7 @@ def main() -> None:
     options = parser.parse_args()
     runs, corpus = options.runs.resolve(), CORPORA[options.corpus]()
     cut = Cut(options.cut, options.genres, options.cut_typers, options.rates)
-    name, seeds = options.corpus, options.seeds
+    name, seeds, tuned = options.corpus, options.seeds, options.modes == ["tuned"]
     planned = [Run(name, e, mode, seed) for seed in seeds for mode in options.modes for e in ENCODERS]
     torch.set_num_threads(1)
     if not (options.table or options.finished):
@@ -150,11 +151,11 @@ def main() -> None:
     publish(
         "typing_results",
         options,
-        f"typing_{name}",
+        f"typing_{name}" + ("_tuned" if tuned else ""),
         table,
         shown,
         [*trainings, *(runs / encoder.replace(" ", "_") for encoder in PRETRAINING)],
-        f"{corpus.title}, and what pre-training adds",
+        f"{corpus.title}, {'tuned encoders, ' if tuned else ''}and what pre-training adds",
         [
             " ".join(str(__doc__).split("\n\n")[2].split()),
             cut.words(),

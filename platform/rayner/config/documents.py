@@ -236,6 +236,12 @@ class ContextSettings(ContextChoice):
     """What chooses among the candidates: a checkpoint of a ranker, or a reranker of Hugging Face (a folder,
     or an id such as `castorini/monot5-base-msmarco`). Null: the methods' best, in turn."""
 
+    def without_effect(self) -> Mapping[str, str]:
+        """As `Settings.without_effect`."""
+        candidates = len(self.methods) * (self.candidates or self.count)
+        one = {"ranker": "context.candidates gives it one to choose among"}
+        return {**super().without_effect(), **(one if candidates == 1 and not self.minimum else {})}
+
     @model_validator(mode="after")
     def _scores_are_given(self) -> ContextSettings:
         if self.minimum and self.ranker is None:

@@ -164,6 +164,10 @@ class VariantSettings(Settings):
     """Words that are left out at the start of a name or put there, where the entity has such a name (vendors:
     Microsoft, IBM)."""
 
+    def without_effect(self) -> Mapping[str, str]:
+        """As `Settings.without_effect`."""
+        return {} if self.prefixes else {"prefix": "augmentation.prefixes has no words"}
+
     @model_validator(mode="after")
     def _at_most_always(self) -> VariantSettings:
         # Rates such as 0.8, 0.1, 0.1 may sum to a little more than 1.
