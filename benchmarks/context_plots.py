@@ -10,6 +10,7 @@ from collections import defaultdict
 from typing import Any
 
 from matplotlib.axes import Axes
+from matplotlib.colors import TABLEAU_COLORS
 from matplotlib.figure import Figure
 
 from benchmarks.context_results import BOOK
@@ -18,7 +19,18 @@ from benchmarks.figures import ROOT
 RESULT = ROOT / "docs/results/context_novels.json"
 IMAGE = ROOT / "docs/images/contexts.png"
 SOURCES = {"from the chapter": False, "from the whole novel": True}
-SHOWN = {"none": "no context", "same_noun": "noun in common", "bm25": "BM25", "neural": "ranker"}
+SHOWN = {
+    "before": "before",
+    "after": "after",
+    "surrounding": "surrounding",
+    "bm25": "BM25",
+    "same_noun": "noun in common",
+    "random": "random",
+    "neural": "ranker",
+    "neural (own labels)": "ranker, own labels",
+}
+COLORS = dict(zip(SHOWN, TABLEAU_COLORS, strict=False))
+"""A method has one in all panels."""
 
 
 def curves(rows: list[dict[str, Any]], of_book: bool) -> dict[str, dict[int, float]]:
@@ -32,22 +44,24 @@ def curves(rows: list[dict[str, Any]], of_book: bool) -> dict[str, dict[int, flo
 
 def draw(rows: list[dict[str, Any]]) -> Figure:
     """F1 by the number of contexts, one panel a source, and what the ranker gains in each novel."""
-    figure = Figure((12, 4), layout="constrained")
+    figure = Figure((12, 5), layout="constrained")
     *panels, last = figure.subplots(1, len(SOURCES) + 1)
     none = next(row["f1"]["value"] for row in rows if row.get("method") == "none")
     for axes, (source, of_book) in zip(panels, SOURCES.items(), strict=True):
-        axes.axhline(none, color="black", linestyle=":", label=SHOWN["none"])
+        axes.axhline(none, color="black", linestyle=":", label="no context")
         for method, values in curves(rows, of_book).items():
             if method != "none":
-                axes.plot([*values], [*values.values()], marker="o", label=SHOWN.get(method, method))
+                color = COLORS[method]
+                axes.plot([*values], [*values.values()], marker="o", color=color, label=SHOWN[method])
         axes.set(title=f"Contexts {source}", xlabel="contexts of a sentence", ylabel="F1, %")
         axes.set_xticks(sorted({count for of in curves(rows, of_book).values() for count in of if count}))
-        axes.legend(fontsize=8)
     low = min(axes.get_ylim()[0] for axes in panels)
     high = max(axes.get_ylim()[1] for axes in panels)
     for axes in panels:
         axes.set_ylim(low, high)
     _by_novel(last, [row for row in rows if "novel" in row])
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower left", ncols=5, fontsize=8)
+    figure.legend(*last.get_legend_handles_labels(), loc="outside lower right", fontsize=8)
     return figure
 
 
@@ -63,7 +77,6 @@ def _by_novel(axes: Axes, novels: list[dict[str, Any]]) -> None:
     axes.invert_yaxis()
     axes.axvline(0, color="black", linewidth=0.8)
     axes.set(title="By novel, one context", xlabel="F1 above no context, points")
-    axes.legend(fontsize=8)
 
 
 def main() -> None:
