@@ -82,7 +82,8 @@ class ChainsRecipe(BaseRecipe):
     def without_effect(self) -> Mapping[str, str]:
         """As `Settings.without_effect`."""
         no_mlm = {"masking.token_rate": "loss.mlm_weight is 0"}
-        no_contrast = dict.fromkeys(("loss.temperature", "loss.negatives"), "loss.contrast_weight is 0")
+        why = "loss.contrast_weight is 0"
+        no_contrast = {"loss.temperature": why, "loss.negatives": why}
         return {
             **({} if self.loss.mlm_weight else no_mlm),
             **({} if self.loss.contrast_weight else no_contrast),
