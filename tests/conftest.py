@@ -163,7 +163,7 @@ def browser() -> Iterator[Browser]:
 
     path = chromium()
     if path is None:
-        pytest.skip("no Chromium: apt-get install chromium, or name one with RAYNER_CHROMIUM")
+        pytest.skip("no Chromium: apt-get install chromium-headless-shell, or name one with RAYNER_CHROMIUM")
     with started(path) as running:
         yield running
 

@@ -12,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Literal
 from urllib.request import Request, urlopen
 
+from moto import backends
 from moto.server import ThreadedMotoServer
 
 from rayner.errors import InputError, StorageError
@@ -205,6 +206,9 @@ def steps_at(place: str) -> int:
 @contextmanager
 def serving() -> Iterator[Storage]:
     """A server with one bucket."""
+    # Else it lists its folder of two hundred services at each request, which takes longer than the answer.
+    services = (*backends.list_of_moto_modules(),)
+    backends.list_of_moto_modules = lambda: services
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     _, port = server.get_host_and_port()

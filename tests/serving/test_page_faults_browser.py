@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.skipif(chromium() is None, reason="no Chromium: apt-get install chromium"),
+    pytest.mark.skipif(chromium() is None, reason="no Chromium: apt-get install chromium-headless-shell"),
 ]
 
 
