@@ -1,4 +1,4 @@
-"""Steps of whole stories, two at least."""
+"""Steps of stories, two at least; of long ones in stretches."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from rayner.data.story_plans import _places, plan
 
+LONGEST = 9 * 40
 STORIES = st.lists(st.lists(st.integers(1, 40), min_size=1, max_size=9), min_size=2, max_size=40)
 
 
@@ -49,7 +50,7 @@ def test_places_are_those_of_their_definition(rooms: list[int], budget: int) -> 
     ]
 
 
-@given(STORIES, st.integers(1, 400), st.integers(0, 3))
+@given(STORIES, st.integers(LONGEST, 800), st.integers(0, 3))
 def test_every_step_holds_two_whole_stories(stories: list[list[int]], budget: int, seed: int) -> None:
     lengths, groups = flat(stories, seed)
     sizes = {name: int((groups == name).sum()) for name in set(groups)}
@@ -65,12 +66,59 @@ def test_every_step_holds_two_whole_stories(stories: list[list[int]], budget: in
     assert len(counts) == 1
 
 
-@given(STORIES, st.integers(1, 400))
+@given(STORIES, st.integers(LONGEST, 800))
 def test_only_steps_of_two_stories_are_over_the_budget(stories: list[list[int]], budget: int) -> None:
     lengths, groups = flat(stories, 0)
     over = [s for s in plan(lengths, groups, 0, 1, budget) if lengths[s].sum() > budget]
     numbers = sorted(len(set(groups[step])) for step in over)
     assert numbers in ([2] * len(over), [2] * (len(over) - 1) + [3])
+
+
+@given(STORIES, st.integers(1, LONGEST), st.integers(0, 3))
+def test_of_stories_longer_than_a_step_every_window_is_read_once(
+    stories: list[list[int]], budget: int, seed: int
+) -> None:
+    lengths, groups = flat(stories, seed)
+    short = {f"s{i}" for i, story in enumerate(stories) if sum(story) <= budget}
+    counts = set()
+    for epoch in range(2):
+        steps = plan(lengths, groups, seed, epoch, budget)
+        counts.add(len(steps))
+        assert sorted(np.concatenate(list(steps))) == list(range(len(lengths)))
+        told = [name for step in steps for name in set(groups[step])]
+        assert all(told.count(name) == 1 for name in short)
+    assert len(counts) == 1
+
+
+def novels(*windows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Two or more of windows of 100 tokens, and thirty stories of three such windows."""
+    groups = np.repeat([f"s{i}" for i in range(len(windows) + 30)], [*windows, *[3] * 30]).astype(object)
+    return np.full(len(groups), 100), groups
+
+
+def test_novels_come_in_stretches_beside_other_stories_and_within_the_budget() -> None:
+    lengths, groups = novels(400, 300, 350)
+    beside: list[set[frozenset[str]]] = []
+    for epoch in range(3):
+        steps = list(plan(lengths, groups, 7, epoch, 2000))
+        assert all(len(set(groups[step])) > 1 for step in steps)
+        assert max(lengths[step].sum() for step in steps) <= 2000
+        assert len(steps) < 1.5 * lengths.sum() / 2000
+        for step in steps:
+            windows = np.sort(step[groups[step] == "s0"])
+            # A stretch is of windows that follow each other.
+            assert (np.diff(windows) > 1).sum() < max(len(windows), 1) / 4
+        beside.append({frozenset(groups[step]) for step in steps})
+    assert beside[0] != beside[1]
+
+
+def test_steps_of_one_story_alone_are_those_that_no_other_story_is_left_for() -> None:
+    lengths, groups = novels(4000, 40)
+    steps = list(plan(lengths, groups, 7, 0, 2000))
+    others = [step for step in steps if len(set(groups[step])) > 1]
+    # Eight stretches of the other novel, and thirty stories that are shorter.
+    assert len(others) >= 8
+    assert sorted(np.concatenate(steps)) == list(range(len(lengths)))
 
 
 def test_epochs_pair_stories_anew() -> None:
@@ -86,5 +134,5 @@ def test_without_groups_each_example_is_a_story() -> None:
 
 
 def test_a_corpus_of_one_story_has_one_step() -> None:
-    steps = plan(np.array([3, 4]), np.array(["a", "a"], object), 0, 0, 5)
+    steps = plan(np.array([3, 4]), np.array(["a", "a"], object), 0, 0, 7)
     assert [sorted(s) for s in steps] == [[0, 1]]

@@ -55,11 +55,11 @@ class ChainLossSettings(Settings):
 
 
 class StoryTraining(TrainingSettings):
-    """Optimization over whole stories, beside what every training has."""
+    """Optimization over stories, beside what every training has."""
 
     tokens_per_step: PositiveInt = 8192
     """Sub-words a step, of all workers together. Every step holds two stories at least, however long they
-    are."""
+    are; of stories longer than a step, stretches."""
     normalization: Literal["step"] = "step"
     """Sums of losses are divided by what the step has, over all workers."""
     epochs: PositiveInt = 5

@@ -118,20 +118,20 @@ def test_one_story_is_too_few(tmp_path: Path) -> None:
         list(made.items("train"))
 
 
-def test_a_story_much_longer_than_a_step_is_told_once(
+def test_a_story_longer_than_all_others_is_told_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     made = task(tmp_path)  # of 60 sub-words a step
-    lengths, groups = np.full(20, 30), np.array(["novel"] * 9 + [f"story{i}" for i in range(11)])
+    lengths, groups = np.full(20, 30), np.array(["novel"] * 11 + [f"story{i}" for i in range(9)])
     model = torch.nn.Identity()
-    short: Any = SimpleNamespace(lengths=lengths[9:], groups=groups[9:])
+    short: Any = SimpleNamespace(lengths=lengths[2:], groups=groups[2:])
     made.prepare_epoch(model, short, 0)
     assert not caplog.records
     every: Any = SimpleNamespace(lengths=lengths, groups=groups)
     for epoch in range(2):
         made.prepare_epoch(model, every, epoch)
     (line,) = [record.getMessage() for record in caplog.records]
-    assert line.startswith("the longest story has 270 sub-words, and a step holds it whole")
+    assert line.startswith("the longest story has 330 of 600 sub-words")
 
 
 def test_stories_of_dev_are_not_learned_from(tmp_path: Path) -> None:

@@ -33,8 +33,8 @@ log = logging.getLogger(__name__)
 
 _MASKED, _REPLACED = 0.8, 0.9
 """Of the sub-words to be predicted, 80 % are masked and 10 % replaced by any other (Devlin et al. 2019)."""
-MUCH = 4
-"""How many times as long as a step a story may be in silence."""
+MOST = 0.5
+"""The share of all sub-words that a story may have in silence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,21 +104,19 @@ class ChainsTask(CorpusTask[ChainsRecipe]):
     def plan(
         self, lengths: np.ndarray, groups: np.ndarray | None, epoch: int, state: State | None = None
     ) -> Plan:
-        """Steps of whole stories, two at least."""
+        """Steps of two stories at least."""
         return story_plans.plan(
             lengths, groups, self.recipe.seed, epoch, self.recipe.training.tokens_per_step
         )
 
     def prepare_epoch(self, model: nn.Module, examples: Examples, epoch: int) -> None:
-        """Nothing; before the first epoch, the log tells of a story that is much longer than a step."""
+        """Nothing; before the first epoch, the log tells of a story that is too long for all others."""
         if epoch:
             return
-        budget = self.recipe.training.tokens_per_step
-        longest = story_plans.longest(examples.lengths, examples.groups)
-        if longest > MUCH * budget:
-            what = "the longest story has %d sub-words, and a step holds it whole: training.tokens_per_step "
-            what += "is %d. Each pair of its mentions takes memory; give chapters as files or as groups"
-            log.warning(what, longest, budget)
+        longest, whole = story_plans.longest(examples.lengths, examples.groups), int(examples.lengths.sum())
+        if longest > max(self.recipe.training.tokens_per_step, MOST * whole):
+            what = "the longest story has %d of %d sub-words: steps with stretches of it alone have no "
+            log.warning(what + "negatives of other stories; give more stories", longest, whole)
 
     def collate(self, examples: Sequence[Mapping[str, Any]], seeds: Sequence[Seed]) -> StoryBatch:
         """Rows as tensors; which mentions and sub-words are masked is drawn from the example's seed."""
