@@ -116,7 +116,8 @@ def test_with_an_index_mentions_are_linked_in_the_same_pass(
     status, _, err = run(capsys, piped(operating_point="balance"), *rest)
     assert (status, "stages.1.operating_point" in err) == (2, True), err
     status, _, err = run(capsys, piped(types=["LOCATION"]), *rest, "--fresh")
-    assert (status, "links the type 'LOCATION', which no stage before it finds" in err) == (2, True), err
+    what = "pipeline.yaml: stages.1.types: links the type 'LOCATION', which no stage before it finds"
+    assert (status, what in err) == (2, True), err
     status, _, err = run(capsys, standardizer, *rest, "--fresh")
     assert (status, "task standardizer does not find mentions in documents" in err) == (2, True), err
 

@@ -182,3 +182,10 @@ def test_a_training_without_a_development_set_says_so_in_place_of_scores(capsys)
     first, *rest = capsys.readouterr().out.splitlines()
     assert first == "no development set: this is the model of the last step"
     assert [line.split(":")[0] for line in rest] == ["checkpoint", "steps", "next"]
+
+
+def test_a_training_says_which_step_was_the_best(capsys):
+    metrics = {"mse": 0.0625, "pairs": 8}
+    result = {"checkpoint": "run/best", "metrics": metrics, "steps": 18, "best_step": 12}
+    print_training({**result, "compute_precision": "float32"}, [])
+    assert "steps:      18 (best: 12)\n" in capsys.readouterr().out

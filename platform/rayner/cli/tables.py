@@ -64,7 +64,10 @@ def print_training(result: Mapping[str, Any], commands: Sequence[str]) -> None:
         Console().print("no development set: this is the model of the last step", soft_wrap=True)
     if "flat_decoding" in result["metrics"]:
         Console().print(added_types_table(result["metrics"]["flat_decoding"]))
-    print_summary(_with_precision(result), commands)
+    shown = {key: value for key, value in result.items() if key != "best_step"}
+    if best := result.get("best_step"):
+        shown["steps"] = f"{result['steps']} (best: {best})"
+    print_summary(_with_precision(shown), commands)
 
 
 def print_evaluation(metrics: Mapping[str, Any], title: str, commands: Sequence[str] = ()) -> None:

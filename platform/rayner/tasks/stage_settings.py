@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,8 @@ class StageSettings:
     options: Options
     context: StageContexts | None = None
     """In place of those of the checkpoint's recipe."""
+    where: str = field(default="a pipeline", compare=False)
+    """The place that an error of its settings names."""
 
     @property
     def record(self) -> Task:
@@ -54,11 +56,11 @@ def never_learned(stages: Iterable[StageSettings]) -> dict[str, Any]:
 def check_types(settings: Sequence[StageSettings], stages: Sequence[Any]) -> None:
     """Refuse types to link that no stage before finds, where the stages say their `names`."""
     names: set[str] = set()
-    for number, (setting, stage) in enumerate(zip(settings, stages, strict=True)):
+    for setting, stage in zip(settings, stages, strict=True):
         names |= set(getattr(stage, "names", ()))
         if setting.record.stage != "entities" or not names:
             continue
         if unknown := sorted(set(getattr(setting.options, "types", None) or ()) - names):
             what = f"links the type {', '.join(map(repr, unknown))}, which no stage before it finds"
             hint = f"the types are {', '.join(sorted(names))}"
-            raise RecipeError(f"the pipeline: stages.{number}.types", what, hint)
+            raise RecipeError(f"{setting.where}.types", what, hint)

@@ -347,4 +347,4 @@ def _stage(value: Any, where: str, folder: Path) -> StageSettings:
     context = None
     if "context" in value:
         context = read_stage_contexts(value["context"], f"{where}.context", folder, recipe)
-    return StageSettings(checkpoint, options.rooted(folder), context)
+    return StageSettings(checkpoint, options.rooted(folder), context, where)

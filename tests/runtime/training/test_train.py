@@ -49,11 +49,14 @@ def out(values: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 def test_a_run_leaves_what_the_other_commands_need(out: Path, values: dict[str, Any]) -> None:
     result = json.loads((out / "result.json").read_text())
-    told = {"checkpoint", "metrics", "steps", "seconds", "compute_precision"}
+    told = {"checkpoint", "metrics", "steps", "best_step", "seconds", "compute_precision"}
     assert told == result.keys() - {"bfloat16_time"}
     assert result["metrics"]["f1"] > 0.5
     low, high = result["metrics"]["intervals"]["f1"]
     assert low <= result["metrics"]["f1"] <= high
+    rows = map(json.loads, (out / "log.jsonl").read_text().splitlines())
+    scores = {row["step"]: row["metrics"]["f1"] for row in rows if "metrics" in row}
+    assert scores[result["best_step"]] == max(scores.values()) == result["metrics"]["f1"]
     assert json.loads((out / "best/metrics.json").read_text()) == result["metrics"]
     for name in ("gold", "predictions"):
         assert pq.read_table(out / f"best/evaluation/{name}.parquet").num_rows == 30
