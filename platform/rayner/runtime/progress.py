@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import threading
 import time
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
@@ -11,6 +12,8 @@ from typing import TypeVar
 Step = TypeVar("Step")
 
 SECONDS_BETWEEN_LINES = 10
+SILENT_SECONDS = 60
+"""Of one long step, after which a line says that it goes on."""
 
 log = logging.getLogger(__name__)
 
@@ -28,9 +31,23 @@ def _bar(steps: Iterable[Step], total: int, label: str) -> Iterator[Step]:
 
 
 def _lines(steps: Iterable[Step], total: int, label: str) -> Iterator[Step]:
-    last = time.monotonic()
-    for done, step in enumerate(steps, 1):
-        yield step
-        if time.monotonic() - last >= SECONDS_BETWEEN_LINES:
-            last = time.monotonic()
-            log.info("%s: %d of %d", label, done, total)
+    passed, over = [0], threading.Event()
+    told = (passed, over, total, label)
+    threading.Thread(target=_tell, args=told, name="progress", daemon=True).start()
+    try:
+        for number, step in enumerate(steps, 1):
+            yield step
+            passed[0] = number
+    finally:
+        over.set()
+
+
+def _tell(passed: list[int], over: threading.Event, total: int, label: str) -> None:
+    begun = last = time.monotonic()
+    told = 0
+    while not over.wait(SECONDS_BETWEEN_LINES):
+        now, number = time.monotonic(), passed[0]
+        if number == told and now - last < SILENT_SECONDS:
+            continue
+        log.info("%s: %d of %d, %d s", label, number, total, now - begun)
+        told, last = number, now
