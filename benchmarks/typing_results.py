@@ -5,6 +5,7 @@
     python -m benchmarks.typing_results --runs runs/typing --finished # trains nothing, writes what there is
     python -m benchmarks.typing_results --runs runs/typing --corpus gum   # the types of GUM, or of litbank
     python -m benchmarks.typing_results --runs runs/typing --modes tuned  # in a file of its own
+    python -m benchmarks.typing_results --runs runs/typing --encoders untrained novels  # runs/typing/novels
 
 Three encoders: the embedded one as it is; the same after masked language modelling on the documents of
 jobs/recipes/chains_litbank.yaml; and after that recipe, with as many steps. On each a linear head over head
@@ -41,6 +42,7 @@ from benchmarks.typing_runs import (
     publish,
     score,
 )
+from rayner.errors import RaynerError
 from rayner.tasks.predict import predict
 from rayner.tasks.registry import load_recipe, task_of
 
@@ -73,6 +75,13 @@ def encoder_of(name: str, runs: Path, cut: Cut) -> str:
     """The encoder that a typer starts from."""
     if name == "untrained":
         return load_recipe(RECIPES / "typer_ufet.yaml").encoder
+    if name not in PRETRAINING:
+        last = runs / name.replace(" ", "_") / "last"
+        if not last.is_dir():
+            raise RaynerError(
+                f"--encoders: {last} is no folder; train it, or name one of {', '.join(ENCODERS)}"
+            )
+        return str(last)
     return pretrain(runs / name.replace(" ", "_"), PRETRAINING[name], cut)
 
 
@@ -105,13 +114,14 @@ def rows(planned: Sequence[Run], runs: Path, cut: Cut) -> list[dict[str, Any]]:
     """One row for each encoder, with the metric of its pre-training; then one for each encoder and way: the
     mean over seeds, and how much more than untrained."""
     table: list[dict[str, Any]] = []
-    for encoder in ENCODERS:
+    encoders = dict.fromkeys(run.encoder for run in planned)
+    for encoder in encoders:
         if found := chain_metrics(encoder, runs, cut):
             table.append({"encoder": encoder, "typer": "none", "seeds": 1, **found})
     for mode in MODES:
         outs = {
             encoder: [r.out(runs) for r in planned if (r.encoder, r.mode) == (encoder, mode)]
-            for encoder in ENCODERS
+            for encoder in encoders
         }
         for encoder, row in compared(outs, "untrained").items():
             table.append({"encoder": encoder, "typer": mode, **row})
@@ -125,6 +135,8 @@ def main() -> None:
     )
     parser.add_argument("--runs", type=Path, default=Path("runs/typing"))
     parser.add_argument("--corpus", choices=CORPORA, default="ufet", help="whose types are learned")
+    what = "those of its own, or names of pre-trainings on chains in --runs"
+    parser.add_argument("--encoders", nargs="+", default=list(ENCODERS), help=what)
     parser.add_argument("--modes", nargs="+", choices=MODES, default=list(MODES))
     add_options(parser)
     add_out_folder(parser)
@@ -132,7 +144,7 @@ def main() -> None:
     runs, corpus = options.runs.resolve(), CORPORA[options.corpus]()
     cut = Cut(options.cut, options.genres, options.cut_typers, options.rates)
     name, seeds, tuned = options.corpus, options.seeds, options.modes == ["tuned"]
-    planned = [Run(name, e, mode, seed) for seed in seeds for mode in options.modes for e in ENCODERS]
+    planned = [Run(name, e, mode, seed) for seed in seeds for mode in options.modes for e in options.encoders]
     torch.set_num_threads(1)
     if not (options.table or options.finished):
         for run in planned:
@@ -154,7 +166,7 @@ def main() -> None:
         f"typing_{name}" + ("_tuned" if tuned else ""),
         table,
         shown,
-        [*trainings, *(runs / encoder.replace(" ", "_") for encoder in PRETRAINING)],
+        [*trainings, *(runs / e.replace(" ", "_") for e in options.encoders if e != "untrained")],
         f"{corpus.title}, {'tuned encoders, ' if tuned else ''}and what pre-training adds",
         [
             " ".join(str(__doc__).split("\n\n")[2].split()),

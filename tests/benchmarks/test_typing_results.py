@@ -11,6 +11,7 @@ from benchmarks import typing_results
 from benchmarks.typing_corpora import CORPORA
 from benchmarks.typing_results import Run
 from benchmarks.typing_runs import SCORED, Cut
+from rayner.errors import RaynerError
 
 
 @pytest.mark.parametrize("name", ["gum", "litbank"])
@@ -21,6 +22,13 @@ def test_no_document_is_learned_from_and_asked(corpora: Path, name: str) -> None
     assert len(asked) == {"gum": 30, "litbank": 9}[name]
     assert not {path.stem for path in learned} & {path.stem for path in asked}
     assert learned | asked == set(corpus.asked[0].parent.glob(f"*{corpus.asked[0].suffix}"))
+
+
+def test_an_encoder_that_was_never_trained_is_named(tmp_path: Path) -> None:
+    (tmp_path / "novels" / "last").mkdir(parents=True)
+    assert typing_results.encoder_of("novels", tmp_path, Cut()) == str(tmp_path / "novels" / "last")
+    with pytest.raises(RaynerError, match=r"--encoders: .*/stories/last is no folder"):
+        typing_results.encoder_of("stories", tmp_path, Cut())
 
 
 def test_a_gain_and_its_interval_are_over_documents(tmp_path: Path) -> None:

@@ -119,8 +119,9 @@ def _part_stories(
         if others(step, story):
             continue
         first, last = (int(np.searchsorted(rooms, room[dealt[place]], side)) for side in ("left", "right"))
-        for other in by_room[rng.integers(first, last, TRIES)].tolist():
-            if stories[dealt[other]] != story and others(steps[other], story) > 1:
+        tried = by_room[rng.integers(first, last, TRIES)]
+        for other in tried[stories[dealt[tried]] != story].tolist():
+            if others(int(steps[other]), story) > 1:
                 dealt[[place, other]] = dealt[[other, place]]
                 break
 

@@ -33,8 +33,8 @@ log = logging.getLogger(__name__)
 
 _MASKED, _REPLACED = 0.8, 0.9
 """Of the sub-words to be predicted, 80 % are masked and 10 % replaced by any other (Devlin et al. 2019)."""
-MOST = 0.5
-"""The share of all sub-words that a story may have in silence."""
+MOST = 2 / 3
+"""The share of all sub-words that a story may have in silence: the stretches of another one are a third."""
 
 
 @dataclass(frozen=True, slots=True)
