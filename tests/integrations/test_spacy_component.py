@@ -149,6 +149,8 @@ def test_contexts_of_a_pipeline_file_come_along(factory: Any, tmp_path: Path) ->
     moved = library().load(tmp_path / "saved")
     assert known(moved(text)) == answers
     assert moved.get_pipe("rayner").settings.version == version
+    (stage,) = moved.get_pipe("rayner").settings.stages
+    assert stage.where == f"{tmp_path}/saved/rayner/rayner.json: stages.0"
 
 
 def test_where_answers_go_is_chosen(folder: Path, factory: Any) -> None:

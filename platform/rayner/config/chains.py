@@ -58,8 +58,8 @@ class StoryTraining(TrainingSettings):
     """Optimization over stories, beside what every training has."""
 
     tokens_per_step: PositiveInt = 8192
-    """Sub-words a step, of all workers together. Every step holds two stories at least, however long they
-    are; of stories longer than a step, stretches."""
+    """Sub-words a step, of all workers together. A step holds two stories at least, in stretches where one
+    is longer than a step."""
     normalization: Literal["step"] = "step"
     """Sums of losses are divided by what the step has, over all workers."""
     epochs: PositiveInt = 5

@@ -10,9 +10,7 @@ import numpy as np
 from rayner.data.plans import Plan, group_codes, places_by, ranges
 
 STRETCHES = 4
-"""Of stories that are longer than a step, so many fit one."""
-TRIES = 64
-"""Stretches that are looked at for one to exchange."""
+"""So many fit a step, where there are stories longer than a step."""
 
 
 def plan(
@@ -24,11 +22,9 @@ def plan(
 ) -> Plan:
     """Steps of whole stories, each within the budget or of two stories (one step may have to be of three).
 
-    A story that is longer than the budget, such as a novel, comes in stretches of about a quarter of it: a
-    contrast of stories needs others in the step, not the whole of one. Places are laid out once, each for a
-    story or stretch of at most so many tokens; an epoch deals those of about equal length out over their
-    places anew, and orders the steps anew. So all epochs have equally many steps. A step has one story alone
-    where there is but one, or where stretches of one are too many for what else there is.
+    Places are laid out once, each for a story of at most so many tokens; an epoch deals the stories of about
+    equal length out over their places anew, and orders the steps anew. So all epochs have equally many steps.
+    Where a story is longer than the budget, such as a novel, the steps are of stretches; see `_of_stretches`.
 
     Args:
         lengths: [N] tokens of each example.
@@ -36,22 +32,19 @@ def plan(
         budget: tokens a step.
     """
     rng = np.random.default_rng([seed, epoch])
-    members, sizes, tokens, stories = _stretches(lengths, groups, budget)
-    begins = np.cumsum(sizes) - sizes
+    members, sizes = _stories(groups, len(lengths))
+    tokens = _sums(lengths, members, sizes)
+    if (tokens > budget).any():
+        return _of_stretches(lengths, members, sizes, budget, rng)
     room = _rounded_up(tokens)
     laid_out = np.argsort(room, kind="stable")
     places, ends = _places(room[laid_out], budget)
-    # Stories shuffled, then by room: of those with equal room, any may come first.
-    shuffled = rng.permutation(len(room))
-    dealt = shuffled[np.argsort(room[shuffled], kind="stable")][places]
-    if len(stories) and stories[-1] + 1 < len(stories):
-        _part_stories(dealt, ends, stories, room, rng)
+    dealt = _dealt(room, rng)[places]
     counts = np.diff(ends)
     steps = rng.permutation(len(counts))
     order = dealt[ranges(ends[:-1][steps], counts[steps])]
     borders = np.append(0, np.cumsum(counts[steps]))
-    examples = np.append(0, np.cumsum(sizes[order]))
-    return Plan(members[ranges(begins[order], sizes[order])], examples[borders])
+    return _plan(members, sizes, order, borders)
 
 
 def longest(lengths: np.ndarray, groups: Sequence[str | None] | np.ndarray | None) -> int:
@@ -60,70 +53,75 @@ def longest(lengths: np.ndarray, groups: Sequence[str | None] | np.ndarray | Non
     return int(_sums(lengths, members, sizes).max(initial=0))
 
 
-def _stretches(
-    lengths: np.ndarray, groups: Sequence[str | None] | np.ndarray | None, budget: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Examples by stretch [N]; of each stretch, how many they are, their tokens and the number of its story.
+def alone(steps: Plan, groups: Sequence[str | None] | np.ndarray | None) -> int:
+    """How many steps of a plan hold one story alone."""
+    members, sizes = _stories(groups, len(steps.order))
+    codes = np.empty(len(members), np.int64)
+    codes[members] = np.repeat(np.arange(len(sizes)), sizes)
+    told, begins = codes[steps.order], steps.borders[:-1]
+    return int((np.minimum.reduceat(told, begins) == np.maximum.reduceat(told, begins)).sum())
 
-    A story that fits a step is one stretch.
+
+def _of_stretches(
+    lengths: np.ndarray, members: np.ndarray, sizes: np.ndarray, budget: int, rng: np.random.Generator
+) -> Plan:
+    """Steps of four parts at most, each a stretch of a story or some short ones, of a quarter of the budget.
+
+    A contrast of stories needs others in a step, not the whole of one. The parts, story by story, are dealt
+    to the steps in turn, as cards are: so those of a story are spread over as many steps as there are, and
+    a step has one story alone only where the parts of others are hardly more than the steps, or fewer.
     """
-    members, sizes = _stories(groups, len(lengths))
-    whole = _sums(lengths, members, sizes)
-    if not (whole > budget).any():
-        return members, sizes, whole, np.arange(len(sizes))
+    quarter, ends = max(budget // STRETCHES, 1), np.cumsum(sizes)
     tokens = np.maximum(lengths, 1).astype(np.int64)[members]
-    numbers = np.where(whole > budget, -(-whole * STRETCHES // budget), 1)
-    codes = np.repeat(np.arange(len(sizes)), sizes)
-    middles = np.cumsum(tokens) - (np.cumsum(whole) - whole)[codes] - (tokens + 1) // 2
-    stretches = middles * numbers[codes] // whole[codes]
-    begins = np.flatnonzero((np.diff(codes, prepend=-1) != 0) | (np.diff(stretches, prepend=-1) != 0))
-    sizes = np.diff(begins, append=len(members))
-    return members, sizes, np.add.reduceat(tokens, begins), codes[begins]
+    begins = _runs(tokens, quarter, ends)
+    whole = np.add.reduceat(tokens, begins)
+    room = _rounded_up(whole)
+    parts = _runs(np.sort(room), quarter, np.array([len(room)]))
+    dealt = _dealt(room, rng)
+    stories = np.searchsorted(ends, begins[dealt[parts]], "right")
+    order = np.lexsort((rng.permutation(len(parts)), rng.permutation(len(sizes))[stories]))
+    # Windows longer than a quarter leave room for three or two.
+    most = int(np.clip(budget // whole.max(), 2, STRETCHES))
+    number = -(-len(parts) // most)
+    step = rng.permutation(number)[np.arange(len(parts)) % number]
+    order = order[np.argsort(step, kind="stable")]
+    counts = np.diff(parts, append=len(room))[order]
+    borders = np.append(0, np.cumsum(counts))[np.append(0, np.cumsum(np.bincount(step)))]
+    return _plan(members, np.diff(begins, append=len(members)), dealt[ranges(parts[order], counts)], borders)
+
+
+def _plan(members: np.ndarray, sizes: np.ndarray, order: np.ndarray, borders: np.ndarray) -> Plan:
+    """A plan of parts [U] of so many `members` each, in an order, with steps that begin at some of them."""
+    examples = np.append(0, np.cumsum(sizes[order]))
+    return Plan(members[ranges((np.cumsum(sizes) - sizes)[order], sizes[order])], examples[borders])
+
+
+def _dealt(room: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """The parts [U] by room, shuffled: of those with equal room, any may come first."""
+    shuffled = rng.permutation(len(room))
+    return shuffled[np.argsort(room[shuffled], kind="stable")]
+
+
+def _runs(tokens: np.ndarray, limit: int, ends: np.ndarray) -> np.ndarray:
+    """Where runs begin that hold as many tokens as the limit allows, one number at least, across no end."""
+    before, begins, begin = [0, *np.cumsum(tokens).tolist()], [], 0
+    for end in ends.tolist():
+        while begin < end:
+            begins.append(begin)
+            begin = max(bisect_right(before, before[begin] + limit, begin, end + 1) - 1, begin + 1)
+    return np.array(begins, np.int64)
 
 
 def _stories(groups: Sequence[str | None] | np.ndarray | None, number: int) -> tuple[np.ndarray, np.ndarray]:
     """Examples by story [N], and how many each story has."""
     codes = np.full(number, -1) if groups is None else group_codes(groups).astype(np.int64)
-    alone = np.flatnonzero(codes < 0)
-    codes[alone] = codes.max(initial=-1) + 1 + np.arange(len(alone))
+    singles = np.flatnonzero(codes < 0)
+    codes[singles] = codes.max(initial=-1) + 1 + np.arange(len(singles))
     return places_by(codes), np.bincount(codes)
 
 
 def _sums(lengths: np.ndarray, members: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     return np.add.reduceat(np.maximum(lengths, 1).astype(np.int64)[members], np.cumsum(sizes) - sizes)
-
-
-def _part_stories(
-    dealt: np.ndarray, ends: np.ndarray, stories: np.ndarray, room: np.ndarray, rng: np.random.Generator
-) -> None:
-    """Exchange stretches of equal room until no step has one story alone, as far as TRIES find one.
-
-    Args:
-        dealt: [U] the stretches, step by step; changed in place.
-        ends: [S + 1] where steps end.
-        stories: [U] the story of each stretch.
-        room: [U] what its place has to hold of each stretch.
-    """
-    steps = np.repeat(np.arange(len(ends) - 1), np.diff(ends))
-    by_room = np.argsort(room[dealt], kind="stable")
-    rooms = room[dealt][by_room]
-
-    def others(step: int, story: int) -> int:
-        return int((stories[dealt[ends[step] : ends[step + 1]]] != story).sum())
-
-    told = stories[dealt]
-    alone = np.minimum.reduceat(told, ends[:-1]) == np.maximum.reduceat(told, ends[:-1])
-    for step in np.flatnonzero(alone).tolist():
-        place = int(ends[step + 1]) - 1
-        story = int(stories[dealt[place]])
-        if others(step, story):
-            continue
-        first, last = (int(np.searchsorted(rooms, room[dealt[place]], side)) for side in ("left", "right"))
-        tried = by_room[rng.integers(first, last, TRIES)]
-        for other in tried[stories[dealt[tried]] != story].tolist():
-            if others(int(steps[other]), story) > 1:
-                dealt[[place, other]] = dealt[[other, place]]
-                break
 
 
 def _rounded_up(tokens: np.ndarray) -> np.ndarray:

@@ -133,13 +133,15 @@ class RaynerComponent:
             hint = 'leave them out, or add the component anew: `nlp.add_pipe("rayner", config={...})`'
             raise InputError(str(folder), what, hint)
         stages = []
-        for values in content["stages"]:
+        for number, values in enumerate(content["stages"]):
             checkpoint = folder / values.pop("checkpoint")
             recipe = read_recipe(checkpoint)
             given = values.pop("context", None)
             context = given and read_stage_contexts(given, "context", folder, recipe)
             options = task_of(recipe).options.of(values, recipe.task).rooted(folder)
-            stages.append(StageSettings(checkpoint, options, context))
+            stages.append(
+                StageSettings(checkpoint, options, context, f"{folder / SETTINGS}: stages.{number}")
+            )
         self._settings, self._pipeline = PipelineSettings(tuple(stages), content["is_file"]), None
         return self
 

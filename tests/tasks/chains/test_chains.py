@@ -118,20 +118,21 @@ def test_one_story_is_too_few(tmp_path: Path) -> None:
         list(made.items("train"))
 
 
-def test_a_story_longer_than_all_others_is_told_once(
+def test_steps_that_a_story_has_for_itself_are_told_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     made = task(tmp_path)  # of 60 sub-words a step
-    lengths, groups = np.full(20, 30), np.array(["novel"] * 14 + [f"story{i}" for i in range(6)])
+    lengths, groups = np.full(20, 30), np.array(["novel"] * 17 + [f"story{i}" for i in range(3)])
     model = torch.nn.Identity()
-    short: Any = SimpleNamespace(lengths=lengths[2:], groups=groups[2:])
+    short: Any = SimpleNamespace(lengths=lengths[14:], groups=groups[14:])
     made.prepare_epoch(model, short, 0)
     assert not caplog.records
     every: Any = SimpleNamespace(lengths=lengths, groups=groups)
     for epoch in range(2):
         made.prepare_epoch(model, every, epoch)
     (line,) = [record.getMessage() for record in caplog.records]
-    assert line.startswith("the longest story has 420 of 600 sub-words")
+    assert line.startswith("7 of 10 steps hold one story alone")
+    assert "the longest has 510 of 600 sub-words" in line
 
 
 def test_stories_of_dev_are_not_learned_from(tmp_path: Path) -> None:

@@ -151,8 +151,9 @@ def _start(run: Run) -> tuple[TrainState, Learner]:
     same_on_all(lambda: identity_of_last(run.out), last)
     lengths, groups = run.examples.lengths, run.examples.groups
     first_plan = task.plan(lengths, groups, 0)
+    steps = recipe.training.epochs * len(first_plan)
     if stored is None:
-        state = TrainState(run.key, recipe.training.epochs * len(first_plan), world_size())
+        state = TrainState(run.key, steps, world_size())
         torch.manual_seed(recipe.seed)
         model = task.build().to(run.device)
         chosen = on_first(lambda: choose(recipe.training.precision, model, training=True, advise=True))
@@ -161,7 +162,7 @@ def _start(run: Run) -> tuple[TrainState, Learner]:
         if state.precision != "float32":
             log.info("computing in %s", state.precision)
     else:
-        check_examples(run.out, stored, run.key)
+        check_examples(run.out, stored, run.key, steps)
         check_precision(stored.precision, run.device)
         state = replace(stored, workers=world_size())
         model = load_model(last, task)

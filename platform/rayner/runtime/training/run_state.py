@@ -139,17 +139,18 @@ def key_of_data(content: str, *judged_by: Sequence[Unit]) -> str:
     return f"{content}{_AND}{hashlib.sha256(json.dumps(digests).encode()).hexdigest()[:24]}"
 
 
-def check_examples(out: Path, train_state: TrainState, key: str) -> None:
+def check_examples(out: Path, train_state: TrainState, key: str, steps: int) -> None:
     """Refuse to go on with other data than the run began with: scores on another development set cannot be
     held against those so far.
 
     Args:
         key: as `key_of_data`. States of earlier versions have the content of the examples alone.
+        steps: of all epochs, as they are planned now.
 
     Raises:
-        RecipeError: the corpus has changed since.
+        RecipeError: the corpus has changed since, or an earlier version planned other steps.
     """
-    if train_state.examples not in (key, key.partition(_AND)[0]):
+    if train_state.steps != steps or train_state.examples not in (key, key.partition(_AND)[0]):
         raise RecipeError(
             str(out), "holds a run on another state of the corpus, or of another version of rayner", _HINT
         )

@@ -248,7 +248,7 @@ def conclude(
         "checkpoint": f"{shown or out}/{BEST}",
         "metrics": metrics,
         "steps": state.step,
-        **({"best_step": state.best_step} if dev else {}),
+        **({"best_step": state.best_step} if state.best_step else {}),
         "seconds": round(state.seconds, 1),
         "compute_precision": state.precision,
         **({} if state.bfloat16_time is None else {"bfloat16_time": state.bfloat16_time}),

@@ -33,8 +33,6 @@ log = logging.getLogger(__name__)
 
 _MASKED, _REPLACED = 0.8, 0.9
 """Of the sub-words to be predicted, 80 % are masked and 10 % replaced by any other (Devlin et al. 2019)."""
-MOST = 2 / 3
-"""The share of all sub-words that a story may have in silence: the stretches of another one are a third."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,19 +102,26 @@ class ChainsTask(CorpusTask[ChainsRecipe]):
     def plan(
         self, lengths: np.ndarray, groups: np.ndarray | None, epoch: int, state: State | None = None
     ) -> Plan:
-        """Steps of two stories at least."""
+        """Steps of two stories, wherever the others suffice."""
         return story_plans.plan(
             lengths, groups, self.recipe.seed, epoch, self.recipe.training.tokens_per_step
         )
 
     def prepare_epoch(self, model: nn.Module, examples: Examples, epoch: int) -> None:
-        """Nothing; before the first epoch, the log tells of a story that is too long for all others."""
-        if epoch:
+        """Nothing; before the first epoch, the log tells of steps that a long story has for itself."""
+        if epoch or self.recipe.loss.negatives == "same_story":
             return
-        longest, whole = story_plans.longest(examples.lengths, examples.groups), int(examples.lengths.sum())
-        if longest > max(self.recipe.training.tokens_per_step, MOST * whole):
-            what = "the longest story has %d of %d sub-words: steps with stretches of it alone have no "
-            log.warning(what + "negatives of other stories; give more stories", longest, whole)
+        longest = story_plans.longest(examples.lengths, examples.groups)
+        if longest <= self.recipe.training.tokens_per_step:
+            return
+        steps = self.plan(examples.lengths, examples.groups, 0)
+        if alone := story_plans.alone(steps, examples.groups):
+            what = (
+                "%d of %d steps hold one story alone, without negatives of others: the longest has %d of %d "
+            )
+            log.warning(
+                what + "sub-words; give more stories", alone, len(steps), longest, examples.lengths.sum()
+            )
 
     def collate(self, examples: Sequence[Mapping[str, Any]], seeds: Sequence[Seed]) -> StoryBatch:
         """Rows as tensors; which mentions and sub-words are masked is drawn from the example's seed."""
