@@ -51,6 +51,21 @@ def test_batches_do_not_change_the_answer_and_the_seed_does(monkeypatch: pytest.
         assert parts[name] == pytest.approx(whole[name])
 
 
+def test_draws_without_a_nil_mention_say_nothing_of_refusals():
+    gold = [Gold(f"m{i}", () if i < 2 else ("a",)) for i in range(20)]
+    answers = [answer(("a", "b"), 0.5, nil=i < 3) for i in range(20)]
+    found = linking_intervals(gold, answers, resamples=500)["nil_precision"]
+    rng = np.random.default_rng(0)
+    drawn = []
+    for rows in rng.integers(0, 20, (500, 20)):
+        some = [gold[i] for i in rows]
+        if any(not one.entity_ids for one in some):
+            drawn.append(score_linking(some, [answers[i] for i in rows])["nil_precision"])
+    assert found == pytest.approx(np.percentile(drawn, [2.5, 97.5]).tolist())
+    none = linking_intervals(gold, [answer(("a", "b"), 0.5) for _ in gold], resamples=50)
+    assert none["nil_precision"] == [0.0, 0.0]
+
+
 def test_what_cannot_be_estimated_is_none():
     for gold, answers in ([], []), noisy(1):
         assert [linking_intervals(gold, answers)[name] for name in METRICS] == [None] * len(METRICS)

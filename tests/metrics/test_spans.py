@@ -187,6 +187,14 @@ def test_predictions_of_types_that_nobody_annotated_do_not_count():
     assert score_spans([replace(gold[0], annotated_types=())], predicted[:1])["ignored"] == 2
 
 
+def test_nobody_knows_whether_a_mention_of_unknown_type_is_found_rightly():
+    gold = [document((0, 1, "PER"), (8, 12, "?"))]
+    predicted = [document((0, 1, "PER"), (8, 12, "ORG"), (8, 11, "ORG"))]
+    for types in (None, ["PER", "ORG"]):
+        scores = score_spans(gold, predicted, types)
+        assert (scores["precision"], scores["recall"], scores["ignored"]) == (0.5, 1.0, 1)
+
+
 def test_the_types_given_limit_both_sides():
     scores = score_spans([document((0, 1, "PER"))], [document((0, 1, "PER"), (3, 4, "LOC"))], ["PER"])
     assert list(scores["per_type"]) == ["PER"]

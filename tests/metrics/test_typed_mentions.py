@@ -48,6 +48,16 @@ def test_a_document_annotated_for_a_type_of_mentions_is_annotated_for_its_fine_t
     ]
 
 
+def test_gold_types_that_nobody_looked_for_are_neither_found_nor_missed() -> None:
+    gold = document(mention(0, type="ORG"), mention(2, type="PER"), annotated=("PER",))
+    assert typed_items([gold], [document(mention(0, "ORG"), mention(2, "PER"))]) == ([{"PER"}], [{"PER"}])
+    # What was looked for and is not there is wrong, whatever else the mention is.
+    right, answered = typed_items([gold], [document(mention(0, "PER", "ORG"), mention(2, "PER"))])
+    assert (right, answered) == ([set(), {"PER"}], [{"PER"}, {"PER"}])
+    judged = judge_types([gold], [document(mention(0, "PER", "ORG"), mention(2, "PER"))])
+    assert judged.right.tolist() == [False, True]
+
+
 def test_of_mentions_of_one_span_one_may_bring_its_fine_types() -> None:
     gold = document(mention(0, "/s/base", type="S"), mention(0, type="P"), annotated=("S", "P"))
     (right,), (answered,) = typed_items([gold], [document(mention(0, "/s/base", "/s/tool"))])

@@ -128,6 +128,18 @@ def test_intervals_are_quantiles_of_drawn_items(drawn: list[tuple[set[str], set[
     assert (found["confidence"], found["resamples"]) == (0.8, 20)
 
 
+@given(st.lists(st.lists(st.tuples(LABELS, LABELS), max_size=3), min_size=2, max_size=6))
+def test_intervals_are_quantiles_of_drawn_documents(drawn: list[list[tuple[set[str], set[str]]]]) -> None:
+    pairs = [pair for document in drawn for pair in document]
+    sizes = [len(document) for document in drawn]
+    found = typing_intervals([g for g, _ in pairs], [p for _, p in pairs], sizes, resamples=20, seed=3)
+    rows = np.random.default_rng(3).integers(0, len(drawn), (20, len(drawn)))
+    samples = [[pair for i in row for pair in drawn[i]] for row in rows]
+    for metric in METRICS:
+        scores = [by_definition([g for g, _ in s], [p for _, p in s])[metric] for s in samples]
+        assert found[metric] == pytest.approx(np.percentile(scores, [2.5, 97.5]).tolist())
+
+
 def test_one_item_has_no_interval() -> None:
     found = typing_intervals([["a"]], [["a"]])
     assert {found[metric] for metric in METRICS} == {None}

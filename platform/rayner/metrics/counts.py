@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rayner.data.schema import Document, Span
+from rayner.data.schema import UNKNOWN, Document, Span
 from rayner.errors import CorpusError
 
 MATCHES = ("exact", "start", "end", "loose")
@@ -82,13 +82,17 @@ def mention_keys(document: Document, types: Collection[str] | None) -> set[Key]:
 def annotated_keys(
     gold: Document, predicted: Document, types: Collection[str] | None
 ) -> tuple[set[Key], set[Key], int]:
-    """Gold and predicted mentions of types that `gold` was annotated for; the number of other predictions."""
+    """Gold and predicted mentions that are right or wrong; the number of other predictions: those of types
+    that `gold` was not annotated for, and those of a span of which nobody knows what it is."""
     gold_keys, predicted_keys = mention_keys(gold, types), mention_keys(predicted, types)
-    if gold.annotated_types is None:
-        return gold_keys, predicted_keys, 0
-    known = set(gold.annotated_types)
-    kept = {key for key in predicted_keys if key[2] in known}
-    return {key for key in gold_keys if key[2] in known}, kept, len(predicted_keys) - len(kept)
+    unknown = {(m.start, m.end) for m in gold.mentions if m.type == UNKNOWN}
+    known = None if gold.annotated_types is None else set(gold.annotated_types)
+
+    def judged(key: Key) -> bool:
+        return (known is None or key[2] in known) and key[:2] not in unknown
+
+    kept = set(filter(judged, predicted_keys))
+    return set(filter(judged, gold_keys)), kept, len(predicted_keys) - len(kept)
 
 
 def count_spans(

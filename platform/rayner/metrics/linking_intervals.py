@@ -86,7 +86,12 @@ class _Scores:
         """[draws, metrics], NaN for 0 / 0, from the numbers of the strings drawn [draws, strings]."""
         weights = times_drawn(rows)[:, self._string].astype(np.float64)
         with np.errstate(invalid="ignore"):
-            ratios = (weights @ self._parts) / (weights @ self._wholes)
+            parts, wholes = weights @ self._parts, weights @ self._wholes
+            ratios = parts / wholes
+        # 0 where nothing was refused, as in `score_linking`, and about nothing without a NIL mention.
+        precision, recall = METRICS.index("nil_precision"), METRICS.index("nil_recall")
+        ratios[:, precision] = np.where(wholes[:, precision] > 0, ratios[:, precision], 0)
+        ratios[wholes[:, recall] == 0, precision] = np.nan
         return np.insert(ratios, -1, self._area(weights[:, self._order]), axis=1)
 
     def _area(self, weights: np.ndarray) -> np.ndarray:

@@ -20,7 +20,7 @@ def typed_items(gold: Sequence[Document], predicted: Sequence[Document]) -> tupl
 
     A mention is known by its span, and several of one span are one. One that was not found has no predicted
     types; one that is not in gold has no gold types. Gold mentions whose types nobody said are left out, as
-    are predicted types that nobody looked for (see `looked_for`).
+    are types that nobody looked for (see `looked_for`), in gold and predicted.
 
     Raises:
         ValueError: the numbers of documents differ.
@@ -32,10 +32,11 @@ def typed_items(gold: Sequence[Document], predicted: Sequence[Document]) -> tupl
         found: dict[Span, set[str]] = {}
         for mention, types in _answers(spans, one, other):
             found.setdefault((mention.start, mention.end), set()).update(name for name, _ in types)
-        for span, (names, _) in spans.items():
-            if names:
+        for span, (names, _, said) in spans.items():
+            types = found.get(span, ())
+            if names or (said and types):
                 right.append(names)
-                answered.append(found.get(span, ()))
+                answered.append(types)
         extra = [names for span, names in found.items() if span not in spans and names]
         right += [()] * len(extra)
         answered += extra
@@ -43,10 +44,11 @@ def typed_items(gold: Sequence[Document], predicted: Sequence[Document]) -> tupl
 
 
 class Gold(NamedTuple):
-    """The gold types of a span, and those that somebody looked for (None: all)."""
+    """The gold types of a span that somebody looked for; what that was (None: all); whether it has any type."""
 
     names: set[str]
     looked_for: Collection[str] | None
+    said: bool = False
 
 
 def _types_by_span(gold: Document) -> dict[Span, Gold]:
@@ -55,9 +57,10 @@ def _types_by_span(gold: Document) -> dict[Span, Gold]:
     found: dict[Span, Gold] = {}
     for mention in gold.mentions:
         span = mention.start, mention.end
-        names, looked = found.get(span, Gold(set(), annotated))
-        looked = None if looked is None else looked_for(mention, annotated)
-        found[span] = Gold(names.union(gold_types(mention)), looked)
+        names, looked, said = found.get(span, Gold(set(), annotated))
+        types, own = gold_types(mention), looked_for(mention, annotated)
+        kept = names.union(name for name in types if is_among(name, own))
+        found[span] = Gold(kept, None if looked is None else own, said or bool(types))
     return found
 
 
@@ -88,9 +91,10 @@ def judge_types(gold: Sequence[Document], predicted: Sequence[Document]) -> Judg
     for one, other in zip(gold, predicted, strict=True):
         right = _types_by_span(one)
         for mention, types in _answers(right, one, other):
-            names = right[span].names if (span := (mention.start, mention.end)) in right else None
-            if names is None or names:
-                rows += [(name, score, name in (names or ())) for name, score in types]
+            of_span = right.get((mention.start, mention.end))
+            if of_span is None or of_span.said:
+                names = of_span.names if of_span else ()
+                rows += [(name, score, name in names) for name, score in types]
     names, scores, is_right = zip(*rows, strict=True) if rows else ((), (), ())
     margins = np.full(len(rows), np.nan)
     return JudgedMentions(np.array(names, object), np.array(scores, float), margins, np.array(is_right, bool))

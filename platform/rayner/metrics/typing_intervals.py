@@ -1,4 +1,4 @@
-"""Bootstrap confidence intervals of scores of fine types, over items."""
+"""Bootstrap confidence intervals of scores of fine types, over documents."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ _CELLS_PER_BATCH = 4_000_000
 def typing_intervals(
     gold: Sequence[Collection[str]],
     predicted: Sequence[Collection[str]],
+    sizes: Sequence[int] | None = None,
     *,
     confidence: float = 0.95,
     resamples: int = 1000,
@@ -23,7 +24,10 @@ def typing_intervals(
 ) -> dict[str, Any]:
     """Percentile bootstrap intervals of the metrics of `score_types`.
 
-    Items are drawn again. With fewer than two, the intervals are None.
+    Documents are drawn again, with all their items. With fewer than two, the intervals are None.
+
+    Args:
+        sizes: how many items each document has, in their order; None means that each has one.
 
     Returns:
         Metric -> [low, high], fractions, or None; `confidence`; `resamples`.
@@ -33,13 +37,17 @@ def typing_intervals(
     """
     tables = type_tables(gold, predicted)
     terms = tables.of(np.ones(len(tables.types), bool)).terms()
-    items = len(terms)
+    if sizes is not None:
+        of = np.repeat(np.arange(len(sizes)), sizes)
+        terms = np.stack([np.bincount(of, column, len(sizes)) for column in terms.T], 1)
+    documents = len(terms)
     intervals: dict[str, Any] = dict.fromkeys(METRICS)
-    if items > 1:
+    if documents > 1:
         rng = np.random.default_rng(seed)
-        batch = max(1, _CELLS_PER_BATCH // items)
-        sizes = [min(batch, resamples - begin) for begin in range(0, resamples, batch)]
-        sums = np.concatenate([times_drawn(rng.integers(0, items, (size, items))) @ terms for size in sizes])
+        batch = max(1, _CELLS_PER_BATCH // documents)
+        draws = [min(batch, resamples - begin) for begin in range(0, resamples, batch)]
+        drawn = (times_drawn(rng.integers(0, documents, (size, documents))) for size in draws)
+        sums = np.concatenate([times @ terms for times in drawn])
         ends = [50 * (1 - confidence), 50 * (1 + confidence)]
         intervals = {m: np.percentile(drawn, ends).tolist() for m, drawn in scores_of(sums).items()}
     return {**intervals, "confidence": confidence, "resamples": resamples}

@@ -127,6 +127,24 @@ def test_no_threshold_is_where_nobody_looked() -> None:
     assert logit(FLOOR) <= threshold < logit(0.05)
 
 
+def test_a_probability_that_rounds_to_one_is_a_score_like_others() -> None:
+    rows = [({"a": 0.9}, []), *[({"a": 1.0}, ["a"])] * 5]
+    (threshold,) = tuned_per_type(typed(rows), settings(), ["a"])
+    assert logit(0.9) < threshold < logit(1.0) < 17
+    alone = [({"a": p}, ["a"]) for p in (0.3, 0.4, 0.6, 1.0)]
+    (threshold,) = tuned_per_type(typed(alone), settings(), ["a"])
+    assert logit(FLOOR) <= threshold < logit(0.3)
+
+
+def test_a_gold_type_that_nobody_looked_for_is_not_missed() -> None:
+    one = typed([({"person": 0.9}, ["person", "poet"])])[0]
+    seen = GoldScore(one.scored, one.mention, frozenset({"person"}))
+    assert seen.gold == ["person"]
+    chosen = settings(hierarchy="none", always_best=False)
+    thresholds = [tuned_threshold([mention] * 3, chosen, ["person", "poet"]) for mention in (one, seen)]
+    assert thresholds[0] == thresholds[1]
+
+
 @pytest.mark.parametrize("always", [True, False])
 def test_what_nobody_looked_for_raises_no_threshold(always: bool) -> None:
     """Half of the mentions are of a corpus that was annotated for people alone; some of them are poets."""

@@ -78,8 +78,11 @@ class TypedMentions:
     def intervals(
         self, gold: Sequence[Document], predicted: Sequence[Document], metrics: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Of typing metrics."""
-        return typing_intervals(*typed_items(gold, predicted))
+        """Of typing metrics, over documents."""
+        items = [typed_items([one], [other]) for one, other in zip(gold, predicted, strict=True)]
+        right = [types for of_document, _ in items for types in of_document]
+        answered = [types for _, of_document in items for types in of_document]
+        return typing_intervals(right, answered, [len(of_document) for of_document, _ in items])
 
     def curves(self, gold: Sequence[Document], predicted: Sequence[Document]) -> dict[str, Any]:
         """None."""

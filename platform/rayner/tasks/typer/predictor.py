@@ -233,6 +233,11 @@ class GoldScore(NamedTuple):
         """Whether an answer of the type is right or wrong: where nobody looked for it, it is neither."""
         return is_among(name, self.annotated)
 
+    @property
+    def gold(self) -> list[str]:
+        """The gold types that somebody looked for."""
+        return [name for name in gold_types(self.mention) if self.counts(name)]
+
 
 class GoldScores(TypePredictor):
     """All types above the thresholds, undecoded, with the gold mentions."""
@@ -253,7 +258,8 @@ def probability(logits: np.ndarray) -> np.ndarray:
 
 
 def logit(value: float) -> float:
-    """The inverse of `probability`."""
+    """The inverse of `probability`; of 1, which float32 rounds to, that of the number before it."""
+    value = min(value, 1 - 2.0**-24)
     return float(np.log(value) - np.log1p(-value))
 
 
@@ -288,7 +294,7 @@ def decode(
 def tuned_threshold(mentions: Sequence[GoldScore], settings: TypeDecoding, known: Collection[str]) -> float:
     """The probability in `GRID` whose types have the best loose macro F1 on dev, as `typed_items` counts; of
     equals the one nearest to `settings.value`."""
-    gold = [gold_types(one.mention) for one in mentions]
+    gold = [one.gold for one in mentions]
     found = []
     for value in GRID:
         decoded = (
@@ -312,7 +318,7 @@ def tuned_per_type(mentions: Sequence[GoldScore], settings: TypeDecoding, known:
     rows: list[tuple[str, float, bool]] = []
     support: dict[str, int] = {}
     for one in mentions:
-        right = gold_types(one.mention)
+        right = one.gold
         shown = [(name, s) for name, s in one.scored.items() if s > FLOOR and one.counts(name)]
         rows += [(name, logit(s), name in right) for name, s in shown]
         for name in right:
