@@ -44,7 +44,7 @@ def typed_items(gold: Sequence[Document], predicted: Sequence[Document]) -> tupl
 
 
 class Gold(NamedTuple):
-    """The gold types of a span that somebody looked for; what that was (None: all); whether it has any type."""
+    """The gold types of a span that somebody looked for; what that was (None: all); whether it has any."""
 
     names: set[str]
     looked_for: Collection[str] | None
