@@ -27,6 +27,13 @@ def test_a_job_runs_its_command(root, command):
     assert f'main(["{command}", *sys.argv[1:]])' in text
 
 
+def test_what_a_job_leaves_behind_is_of_the_tree_alone(root):
+    """Without a slash a pattern is for all folders of the name: a user's data/docs would not be sent."""
+    left = yaml.safe_load((root / "jobs/runtime_env.yaml").read_text(encoding="utf-8"))["excludes"]
+    assert left
+    assert all(pattern.startswith("/") for pattern in left)
+
+
 def test_a_job_finds_the_package_by_its_runtime_environment_alone(root):
     environment = yaml.safe_load((root / "jobs/runtime_env.yaml").read_text(encoding="utf-8"))["env_vars"]
     done = subprocess.run(

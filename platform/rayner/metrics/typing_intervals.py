@@ -16,7 +16,7 @@ _CELLS_PER_BATCH = 4_000_000
 def typing_intervals(
     gold: Sequence[Collection[str]],
     predicted: Sequence[Collection[str]],
-    sizes: Sequence[int] | None = None,
+    sizes: Sequence[int],
     *,
     confidence: float = 0.95,
     resamples: int = 1000,
@@ -27,7 +27,7 @@ def typing_intervals(
     Documents are drawn again, with all their items. With fewer than two, the intervals are None.
 
     Args:
-        sizes: how many items each document has, in their order; None means that each has one.
+        sizes: how many items each document has, in their order.
 
     Returns:
         Metric -> [low, high], fractions, or None; `confidence`; `resamples`.
@@ -37,10 +37,9 @@ def typing_intervals(
     """
     tables = type_tables(gold, predicted)
     terms = tables.of(np.ones(len(tables.types), bool)).terms()
-    if sizes is not None:
-        of = np.repeat(np.arange(len(sizes)), sizes)
-        terms = np.stack([np.bincount(of, column, len(sizes)) for column in terms.T], 1)
-    documents = len(terms)
+    documents = len(sizes)
+    of = np.repeat(np.arange(documents), sizes)
+    terms = np.stack([np.bincount(of, column, documents) for column in terms.T], 1)
     intervals: dict[str, Any] = dict.fromkeys(METRICS)
     if documents > 1:
         rng = np.random.default_rng(seed)

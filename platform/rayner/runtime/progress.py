@@ -32,8 +32,8 @@ def _bar(steps: Iterable[Step], total: int, label: str) -> Iterator[Step]:
 
 def _lines(steps: Iterable[Step], total: int, label: str) -> Iterator[Step]:
     passed, over = [0], threading.Event()
-    told = (passed, over, total, label)
-    threading.Thread(target=_tell, args=told, name="progress", daemon=True).start()
+    line = (passed, over, total, label)
+    threading.Thread(target=_tell, args=line, name="progress", daemon=True).start()
     try:
         for number, step in enumerate(steps, 1):
             yield step

@@ -132,7 +132,7 @@ def test_steps_that_a_story_has_for_itself_are_told_once(
         made.prepare_epoch(model, every, epoch)
     (line,) = [record.getMessage() for record in caplog.records]
     assert line.startswith("7 of 10 steps hold one story alone")
-    assert "the longest has 510 of 600 sub-words" in line
+    assert "the longest story has 510 of 600 sub-words" in line
 
 
 def test_stories_of_dev_are_not_learned_from(tmp_path: Path) -> None:

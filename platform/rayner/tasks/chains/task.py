@@ -116,12 +116,9 @@ class ChainsTask(CorpusTask[ChainsRecipe]):
             return
         steps = self.plan(examples.lengths, examples.groups, 0)
         if alone := story_plans.alone(steps, examples.groups):
-            what = (
-                "%d of %d steps hold one story alone, without negatives of others: the longest has %d of %d "
-            )
-            log.warning(
-                what + "sub-words; give more stories", alone, len(steps), longest, examples.lengths.sum()
-            )
+            what = "%d of %d steps hold one story alone, without negatives of others: the longest story has "
+            what += "%d of %d sub-words; give more stories"
+            log.warning(what, alone, len(steps), longest, examples.lengths.sum())
 
     def collate(self, examples: Sequence[Mapping[str, Any]], seeds: Sequence[Seed]) -> StoryBatch:
         """Rows as tensors; which mentions and sub-words are masked is drawn from the example's seed."""
