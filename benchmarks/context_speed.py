@@ -6,8 +6,9 @@ Sentences a second of wall time on one thread. "rayner" finds the candidates of 
 once; a run of them is then ranked and read, in batches by length. The loop does for single sentences of that
 run what the published code does: BM25 fitted on the whole novel for each, its pairs scored 8 at a time as
 they come, then the sentence read with the chosen contexts by itself. What the other methods find costs the
-loop nothing. Ranker and tagger are the embedded encoder with heads that learned nothing: speed is that of
-trained ones, answers are worth nothing.
+loop nothing. With --precisions the stages are measured in each of them, beside the same loop in float32.
+Ranker and tagger are the embedded encoder with heads that learned nothing: speed is that of trained ones,
+answers are worth nothing.
 """
 
 from __future__ import annotations
@@ -27,9 +28,11 @@ from benchmarks.command import call_main
 from benchmarks.context_candidates import loop, read_novel
 from benchmarks.figures import add_out, measured, record
 from rayner.config import ContextSettings
+from rayner.config.base import Precision
 from rayner.data.schema import Context, Document, Span
 from rayner.data.sections import Section, part_of
 from rayner.data.sentences import split_sentences
+from rayner.models.precision_choice import choose, set_precision
 from rayner.retrieval.contexts import PAPER_METHODS, context_methods, find_contexts
 from rayner.retrieval.document_sentences import DocumentSentences
 from rayner.tasks.predict import predict
@@ -61,6 +64,9 @@ def main() -> None:
     parser.add_argument("--sample", type=int, default=20, help="sentences for which the loop is timed")
     parser.add_argument("--candidates", type=int, default=8, help="of each method")
     parser.add_argument("--encoder", default="all-MiniLM-L6-v2", help="of ranker and tagger")
+    parser.add_argument(
+        "--precisions", nargs="+", choices=("float32", "bfloat16"), default=["float32"], help="of the stages"
+    )
     add_out(parser, "context_speed")
     options = parser.parse_args()
     text = read_novel(options.novel)
@@ -69,13 +75,16 @@ def main() -> None:
     total = len(document.sentences or ())
     size = min(options.sentences, total)
     run = range((total - size) // 2, (total - size) // 2 + size)
-    ranker, tagger = models(options.encoder)
     settings = ContextSettings(methods=PAPER_METHODS, count=COUNT, candidates=options.candidates)
     sample = random.Random(0).sample(run, min(options.sample, size))
-    ours = at_once(document, run, settings, ranker, tagger)
-    plain = one_by_one(document, sample, settings, ranker, tagger)
-    rows = [row_of("rayner", ours, size), row_of("loop", plain, len(sample))]
-    rows[0]["over_loop"] = rows[0]["sentences_per_second"] / rows[1]["sentences_per_second"]
+    plain = one_by_one(document, sample, settings, *models(options.encoder))
+    loop_row = row_of("loop", plain, len(sample))
+    rows = []
+    for precision in options.precisions:
+        ours = at_once(document, run, settings, *models(options.encoder, precision))
+        row = {**row_of("rayner", ours, size), "computes in": precision}
+        rows.append({**row, "over_loop": row["sentences_per_second"] / loop_row["sentences_per_second"]})
+    rows.append({**loop_row, "computes in": "float32"})
     record(
         "context_speed",
         options.out,
@@ -101,7 +110,7 @@ def main() -> None:
     print(json.dumps({"rows": rows}))
 
 
-def models(encoder: str) -> tuple[Any, Any]:
+def models(encoder: str, precision: Precision = "float32") -> tuple[Any, Any]:
     """A ranker and a tagger that answer, with weights that learned nothing."""
     torch.manual_seed(0)
     made = []
@@ -115,7 +124,9 @@ def models(encoder: str) -> tuple[Any, Any]:
         },
     ):
         task = train_task(parse_recipe({"encoder": encoder, **values}, "benchmark"))
-        made.append(task.predictor(task.build().eval()))
+        model = task.build().eval()
+        set_precision(model, choose(precision, model).precision, rounded=True)
+        made.append(task.predictor(model))
     return made[0], made[1]
 
 

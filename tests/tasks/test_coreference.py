@@ -11,9 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch import nn
+from torch.nn.modules.module import register_module_forward_hook
 
 from rayner.data.schema import Context, Document, Mention, document_to_row
 from rayner.errors import CorpusError, InputError, RecipeError
+from rayner.models.encoder import Encoder
 from rayner.models.mention_ranking import MentionRanking
 from rayner.runtime.evaluation.evaluate import evaluate
 from rayner.runtime.training.train import train
@@ -123,6 +126,23 @@ def test_two_models_are_two_resolvers(trained: Path, tmp_path: Path) -> None:
     for twice in (given[:1] * 2, ["rules", "rules"]):
         with pytest.raises(InputError, match=f"{twice[0]}: is given twice"):
             resolvers(twice)
+
+
+def test_a_resolver_computes_in_the_precision_that_is_asked_for(trained: Path) -> None:
+    ((plain,), (lowered,)) = (resolvers([f"ranking:{trained}"], asked) for asked in (None, "bfloat16"))
+    assert lowered.version == f"{plain.version}+bfloat16"
+    seen: list[str] = []
+
+    def see(module: nn.Module, *_: Any) -> None:
+        if isinstance(module, Encoder):
+            seen.append(module.precision)
+
+    with register_module_forward_hook(see):
+        for resolver in (plain, lowered):
+            assert resolver(story(0))
+    assert seen == ["float32", "bfloat16"]
+    with pytest.raises(InputError, match="--precision bfloat16: is of rayner's own models"):
+        resolvers(["rules"], "bfloat16")
 
 
 def test_chains_are_joined_over_windows(trained: Path) -> None:

@@ -7,9 +7,18 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from rayner.cli.options import CorpusFormat, CorpusFormatName, Json, Redo, Workers, given_output, given_path
+from rayner.cli.options import (
+    CorpusFormat,
+    CorpusFormatName,
+    FixedPrecision,
+    Json,
+    Redo,
+    Workers,
+    given_output,
+    given_path,
+)
 from rayner.cli.printing import command, logs_on_stderr, print_result, print_summary, visible, with_percents
-from rayner.cli.tables import print_findings, print_metrics
+from rayner.cli.tables import print_findings, print_metrics, with_place
 from rayner.counted import counted
 from rayner.errors import InputError
 from rayner.files.uris import with_uris
@@ -53,7 +62,7 @@ def convert(
 
         counts = convert(inputs, out, format, workers, fresh, to)
     following = [] if to == "docbin" else [command("rayner", "corpus", "check", out)]
-    print_result(counts, as_json, lambda counts: print_summary(_with_place(counts, out), following))
+    print_result(counts, as_json, lambda counts: print_summary(with_place(counts, out), following))
 
 
 @app.command()
@@ -121,7 +130,7 @@ def label(
     def show(counts: dict[str, Any]) -> None:
         if "per_type" in counts:
             print_metrics(counts, "Labels against the corpus's own mentions")
-        print_summary(_with_place(counts, out), [command("rayner", "corpus", "check", out)])
+        print_summary(with_place(counts, out), [command("rayner", "corpus", "check", out)])
 
     print_result(counts, as_json, show)
 
@@ -259,7 +268,7 @@ def contexts(
             texts = counted(result["texts"], "text")
             print(f"{texts} would leave for {result['host']}; with --send they do")
         following = [] if result.get("texts") else [f"a recipe with pairs.train: [{out}/rows.jsonl]"]
-        print_summary(result if result.get("texts") else _with_place(result, out), following)
+        print_summary(result if result.get("texts") else with_place(result, out), following)
 
     print_result(result, as_json, show)
 
@@ -287,6 +296,7 @@ def resolve(
     ] = "auto",
     format: CorpusFormat = "auto",
     workers: Workers = None,
+    precision: FixedPrecision = None,
     fresh: Redo = False,
     as_json: Json = False,
 ) -> None:
@@ -294,9 +304,9 @@ def resolve(
     with logs_on_stderr():
         from rayner.runtime.corpora.resolve import resolve_texts
 
-        counts = resolve_texts(inputs, out, resolver or [], heads, format, workers, fresh)
+        counts = resolve_texts(inputs, out, resolver or [], heads, format, workers, fresh, precision)
     following = [f"a recipe with task: chains and corpus.train: [{out}]"]
-    shown = _with_place(with_percents(counts, "agreement", "agreement_with_pronouns"), out)
+    shown = with_place(with_percents(counts, "agreement", "agreement_with_pronouns"), out)
     print_result(counts, as_json, lambda _: print_summary(shown, following))
 
 
@@ -316,35 +326,25 @@ def rank(
     ],
     out: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR",
-            parser=given_output,
-            help="The folder for ranking.parquet, ranking.jsonl and the rejects.",
-        ),
+        typer.Option(metavar="DIR", parser=given_output, help="The folder for the ranking and the rejects."),
     ] = None,
     format: CorpusFormat = "auto",
     workers: Workers = None,
+    precision: FixedPrecision = None,
     as_json: Json = False,
 ) -> None:
     """Order documents by what annotating them would teach: first those that a checkpoint is least sure of."""
     with logs_on_stderr():
         from rayner.runtime.corpora.rank import rank
 
-        result = rank(paths, checkpoint, out, format, workers or 0)
+        result = rank(paths, checkpoint, out, format, workers or 0, precision)
 
     def show(result: dict[str, Any]) -> None:
         for row in result.pop("first"):
             name = visible(row["document_id"], True)
             print(f"{row['rank']:>4}  {row['score']:8.4f}  {name} ({counted(row['words'], 'word')})")
         if out is not None:
-            result = {**_with_place(result, out), "ranking": with_uris(str(out / "ranking.jsonl"))}
+            result = {**with_place(result, out), "ranking": with_uris(str(out / "ranking.jsonl"))}
         print_summary(result)
 
     print_result(result, as_json, show)
-
-
-def _with_place(counts: dict[str, Any], out: Path) -> dict[str, Any]:
-    """The counts, with the file of the rejects beside their number."""
-    if not counts.get("rejected"):
-        return counts
-    return {**counts, "rejected": f"{counts['rejected']} ({with_uris(str(out / 'rejects.jsonl'))})"}

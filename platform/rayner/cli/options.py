@@ -90,6 +90,10 @@ Precision = Annotated[
         help="Of matrix products; auto: the faster one here. If unset, float32 on a CPU, bfloat16 on a GPU."
     ),
 ]
+FixedPrecision = Annotated[
+    Literal["float32", "bfloat16", "float16"] | None,
+    typer.Option(help="Of a model's matrix products; `rayner doctor` says which is faster here."),
+]
 Redo = Annotated[bool, typer.Option("--fresh", help="Do everything again instead of continuing.")]
 
 Recipe = Annotated[

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console, Group
@@ -13,6 +14,7 @@ from rayner.cli.end_to_end_tables import end_to_end_tables
 from rayner.cli.linking_tables import linking_table, titled
 from rayner.cli.printing import percent, percents, print_summary, visible
 from rayner.counted import counted
+from rayner.files.uris import with_uris
 from rayner.metrics.shown import shown_score
 
 MOST_ERRORS, MOST_PLACES = 3, 5
@@ -156,3 +158,10 @@ def _effects(row: Mapping[str, Any]) -> list[str]:
 def _row(scores: Mapping[str, Any]) -> list[str]:
     fractions = [percent(scores[name]) for name in ("precision", "recall", "f1")]
     return [*fractions, f"{scores['support']:,}" if "support" in scores else ""]
+
+
+def with_place(counts: dict[str, Any], out: Path) -> dict[str, Any]:
+    """The counts, with the file of the rejects beside their number."""
+    if not counts.get("rejected"):
+        return counts
+    return {**counts, "rejected": f"{counts['rejected']} ({with_uris(str(out / 'rejects.jsonl'))})"}

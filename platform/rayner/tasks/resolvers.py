@@ -9,6 +9,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
+from rayner.config.base import Precision
 from rayner.data.schema import Document, Span
 from rayner.errors import CheckpointError, InputError
 from rayner.supervision.resolvers import adapters
@@ -17,16 +18,22 @@ from rayner.supervision.resolvers.rules import RuleResolver
 from rayner.tasks.checkpoint import load_checkpoint, version_of
 from rayner.tasks.coreference import CoreferencePredictor
 from rayner.tasks.predict import predict
+from rayner.tasks.stages import suffix
 
+RANKING = "ranking"
 GROUP = "rayner.resolvers"
 """The group of entry points: each is called with what follows the colon of its name, and gives a resolver."""
 
 
-def resolvers(names: Sequence[str]) -> list[Resolver]:
+def resolvers(names: Sequence[str], precision: Precision | None = None) -> list[Resolver]:
     """The resolvers of some names, such as `rules` or `ranking:runs/coreference/best`.
 
+    Args:
+        precision: what the encoders of `ranking` compute in; None for float32.
+
     Raises:
-        InputError: no name, one given twice, one that nobody has, or what it needs is not installed.
+        InputError: no name, one given twice, one that nobody has, or what it needs is not installed; a
+            precision without a `ranking` that would compute in it.
         CheckpointError: the checkpoint of `ranking` cannot be used.
     """
     known = _known()
@@ -39,7 +46,10 @@ def resolvers(names: Sequence[str]) -> list[Resolver]:
         if name not in known:
             hint = f"there are {', '.join(sorted(known))}"
             raise InputError(f"--resolver {name}", "is not known", hint)
-        found.append(known[name](argument))
+        found.append(_ranking(argument, precision) if name == RANKING else known[name](argument))
+    if precision and not any(isinstance(resolver, RankingResolver) for resolver in found):
+        what = "is of rayner's own models, and none of them resolves"
+        raise InputError(f"--precision {precision}", what, "leave it out, or name ranking:RUN/best")
     called = [resolver.name for resolver in found]
     for place, (given, resolver) in enumerate(zip(names, found, strict=True)):
         if called.count(resolver.name) > 1:
@@ -55,24 +65,26 @@ class RankingResolver:
 
     checkpoint: Path
     version: str
-    name: str = "ranking"
+    name: str = RANKING
+    precision: Precision = "float32"
 
     def __call__(self, document: Document) -> list[list[Span]]:
         """The chains that it finds."""
-        (answer,) = predict(_predictor(self.checkpoint), [document])
+        (answer,) = predict(_predictor(self.checkpoint, self.precision), [document])
         chains: dict[str, list[Span]] = {}
         for mention in answer.mentions:
             chains.setdefault(mention.chain, []).append((mention.start, mention.end))
         return list(chains.values())
 
 
-def _ranking(argument: str) -> RankingResolver:
+def _ranking(argument: str, precision: Precision | None = None) -> RankingResolver:
     if not argument:
         hint = "train jobs/recipes/coreference_litbank_gum.yaml, then write ranking:RUN/best"
         raise InputError("--resolver ranking", "needs a checkpoint", hint)
     folder = Path(argument).absolute()
-    found = RankingResolver(folder, version_of(folder))
-    if not isinstance(_predictor(folder), CoreferencePredictor):
+    asked = precision or "float32"
+    found = RankingResolver(folder, version_of(folder) + suffix(asked), precision=asked)
+    if not isinstance(_predictor(folder, asked), CoreferencePredictor):
         raise CheckpointError(str(folder), "finds no coreference chains", "name one of the task coreference")
     return found
 
@@ -96,7 +108,7 @@ def _known() -> Mapping[str, Callable[[str], Resolver]]:
     others = {point.name: point.load for point in entry_points(group=GROUP)}
     own: dict[str, Callable[[str], Resolver]] = {
         "rules": _rules,
-        "ranking": _ranking,
+        RANKING: _ranking,
         "coreferee": _adapter(adapters.coreferee),
         "fastcoref": _adapter(adapters.fastcoref),
         "maverick": _adapter(adapters.maverick),
@@ -109,6 +121,6 @@ def _loaded(load: Callable[[], Callable[[str], Resolver]]) -> Callable[[str], Re
 
 
 @cache
-def _predictor(folder: Path) -> Any:
+def _predictor(folder: Path, precision: Precision) -> Any:
     # As other resolvers: each CPU of a cluster resolves texts, and all would take the first GPU.
-    return load_checkpoint(folder, "cpu").predictor()
+    return load_checkpoint(folder, "cpu", precision).predictor()

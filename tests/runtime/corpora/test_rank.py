@@ -55,6 +55,11 @@ def test_what_is_strange_comes_first_and_each_document_once(
     assert sum(row["words"] for row in rows) == result["words"]
     again = rank([texts], checkpoint)
     assert again["first"] == rows
+    lowered = rank([texts], checkpoint, precision="bfloat16")
+    assert lowered["model_version"] == again["model_version"] + "+bfloat16"
+    of_words = [{row["document_id"]: row["score"] for row in one["first"]} for one in (again, lowered)]
+    assert of_words[0] != of_words[1]
+    assert of_words[0] == pytest.approx(of_words[1], rel=0.1)
 
 
 def test_a_document_without_words_comes_last(

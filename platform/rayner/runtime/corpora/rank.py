@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rayner.config import BaseRecipe
+from rayner.config.base import Precision
 from rayner.data.readers import Reject, find_units, read_unit
 from rayner.data.schema import Document
 from rayner.errors import CheckpointError, CorpusError
@@ -26,7 +27,7 @@ from rayner.runtime.progress import track
 from rayner.runtime.run_folder import check_apart, check_writable
 from rayner.tasks.checkpoint import load_checkpoint, read_recipe, version_of
 from rayner.tasks.registry import train_task
-from rayner.tasks.stages import checkpoint_in
+from rayner.tasks.stages import checkpoint_in, suffix
 from rayner.tasks.uncertainty import KnowsUncertainty, Uncertainty, UncertaintyPredictor
 
 RANKING = "ranking"
@@ -41,6 +42,7 @@ def rank(
     out: Path | None = None,
     format: str = "auto",
     workers: int = 0,
+    precision: Precision | None = None,
 ) -> dict[str, Any]:
     """Documents by the mean uncertainty of a checkpoint about their words, the most uncertain first.
 
@@ -53,6 +55,7 @@ def rank(
         out: a folder for `ranking.parquet` and `ranking.jsonl` (`document_id, rank, score, words`; ranks
             from 1) and `rejects.jsonl`; None writes nothing.
         workers: Ray actors that answer, each with what the recipe's `scaling` asks for; 0 for this process.
+        precision: what the encoder computes in; None as the device says.
 
     Returns:
         `documents, words, duplicates` (the same document again), `rejected, first` (the first ten),
@@ -65,24 +68,29 @@ def rank(
         InputError: `out` is a file or cannot be written, which is seen before any work.
     """
     if out is None:
-        return _rank(paths, checkpoint, None, format, workers)
+        return _rank(paths, checkpoint, None, format, workers, precision)
     check_apart(paths, out)
     if uri_of(out) is None:
         check_writable(out)
     # The place is opened before the work, which would be lost where it cannot be.
     with worked_on(out, "writes this ranking") as (folder, _):
         _guard(folder)
-        return _rank(paths, checkpoint, folder, format, workers)
+        return _rank(paths, checkpoint, folder, format, workers, precision)
 
 
 def _rank(
-    paths: Sequence[Path], checkpoint: Path, out: Path | None, format: str, workers: int
+    paths: Sequence[Path],
+    checkpoint: Path,
+    out: Path | None,
+    format: str,
+    workers: int,
+    precision: Precision | None,
 ) -> dict[str, Any]:
     started = time.monotonic()
     checkpoint = checkpoint_in(checkpoint, "mentions")
     recipe = _check_checkpoint(checkpoint)
     corpus = _Corpus(paths, format)
-    load = partial(_predictor, checkpoint)
+    load = partial(_predictor, checkpoint, precision)
     if workers:
         answers = answers_of_actors(load, corpus, workers, needs_of_worker(recipe.scaling), [checkpoint])
     else:
@@ -109,7 +117,7 @@ def _rank(
         "duplicates": corpus.duplicates,
         "rejected": len(corpus.rejects),
         "first": rows[:FIRST],
-        "model_version": version_of(checkpoint),
+        "model_version": version_of(checkpoint) + suffix(precision),
         "seconds": round(time.monotonic() - started, 3),
     }
 
@@ -139,8 +147,8 @@ def _check_checkpoint(checkpoint: Path) -> BaseRecipe:
     return recipe
 
 
-def _predictor(checkpoint: Path) -> UncertaintyPredictor:
-    loaded = load_checkpoint(checkpoint)
+def _predictor(checkpoint: Path, precision: Precision | None) -> UncertaintyPredictor:
+    loaded = load_checkpoint(checkpoint, precision=precision)
     task: Any = loaded.task
     return UncertaintyPredictor(task, loaded.model)
 

@@ -8,6 +8,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+from rayner.config.base import Precision
 from rayner.data.example_shards import canonical
 from rayner.data.readers import find_units
 from rayner.data.schema import Document
@@ -61,6 +62,7 @@ def resolve_texts(
     format: str = "auto",
     workers: int | None = None,
     fresh: bool = False,
+    precision: Precision | None = None,
 ) -> dict[str, Any]:
     """Stories with coreference chains from texts in any format that `corpus convert` reads.
 
@@ -71,6 +73,7 @@ def resolve_texts(
         names: of resolvers, as `tasks.resolvers`.
         heads: how the head words of mentions are found.
         workers: Ray tasks at once; 0 works in this process, None decides by the size of the input.
+        precision: of a model among the resolvers, as `tasks.resolvers`.
 
     Returns:
         What `convert` returns, with `resolvers`, `heads`, `chains`, `pronouns` (mentions that are kept),
@@ -83,7 +86,7 @@ def resolve_texts(
         CorpusError: no document can be read, or none has a chain.
     """
     check_apart(inputs, out)
-    found = tuple(resolvers(names))
+    found = tuple(resolvers(names, precision))
     how, finder = head_finder(heads)
     units = find_units([Path(path).absolute() for path in inputs], format)
     purpose = f"resolve {canonical([[resolver.version for resolver in found], how])}"
