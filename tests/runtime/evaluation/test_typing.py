@@ -19,7 +19,9 @@ from rayner.tasks.registry import parse_recipe
 from tests.runtime.training.several_workers import tiny_recipe
 
 
-def test_a_run_is_scored_and_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_is_scored_and_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
     values: dict[str, Any] = tiny_recipe(tmp_path, "typer", epochs=1) | {"types": "auto"}
     recipe = parse_recipe(values, "recipe")
     found = train(recipe, tmp_path / "run")
@@ -50,3 +52,13 @@ def test_a_run_is_scored_and_shown(tmp_path: Path, capsys: pytest.CaptureFixture
     untyped.write_text('{"text": "a b", "mentions": [{"start": 0, "end": 1, "type": "mention"}]}\n')
     with pytest.raises(CorpusError, match="1 mention, none with a type"):
         evaluate(Path(found["checkpoint"]), untyped)
+    assert "lacks" not in caplog.text
+    other = tmp_path / "other.jsonl"
+    other.write_text('{"text": "a b", "mentions": [{"start": 0, "end": 1, "type": "SHIP"}]}\n')
+    assert evaluate(Path(found["checkpoint"]), other)["macro_f1"] == 0
+    assert "no mention has a type that the checkpoint knows: scores of 0 tell nothing" in caplog.text
+    assert "types that the checkpoint lacks count as not found: SHIP (1)" in caplog.text
+    caplog.clear()
+    evaluate(Path(found["checkpoint"]), [corpus, other])
+    assert "SHIP (1)" in caplog.text
+    assert "no mention has a type" not in caplog.text

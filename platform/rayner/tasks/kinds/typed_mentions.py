@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
@@ -22,6 +23,11 @@ from rayner.tasks.base import Mode, ParallelMap, Predictor, Unit
 from rayner.tasks.kinds.base import FOLDER, Card, GoldItems, Source, held_out_documents
 from rayner.tasks.kinds.documents import Documents, documents_of, types_on_a_card
 from rayner.tasks.splits import Change, read_documents
+
+log = logging.getLogger(__name__)
+
+MOST_TYPES = 10
+"""That a line of the log names."""
 
 
 class TypedMentions:
@@ -53,7 +59,8 @@ class TypedMentions:
         mapper: ParallelMap = map,
     ) -> GoldItems:
         """The documents of files in any format that `corpus convert` reads; the recipe's `corpus.rename`
-        holds for them too. The notes have `untyped`, mentions whose types nobody said: they do not count.
+        holds for them too. The notes have `untyped`, mentions whose types nobody said: they do not count. The
+        log names types that the predictor lacks.
 
         Args:
             types: only mentions that have one of these types.
@@ -69,6 +76,7 @@ class TypedMentions:
         if not typed[True]:
             what = f"{counted(typed.total(), 'mention')}, none with a type"
             raise CorpusError(", ".join(map(str, paths)), what, "name a corpus whose mentions have types")
+        _name_unknown_types(documents.found.fine_types, getattr(predictor, "types", None))
         return GoldItems((_of_types(d, wanted) for d in documents), {"untyped": typed[False]})
 
     def scored(self, item: Document) -> Document:
@@ -130,6 +138,19 @@ def _typed(change: Change, wanted: Set[str] | None, unit: Unit) -> Counter[bool]
     """How many mentions of a unit have gold types, and how many have none."""
     documents = read_documents(unit, change)
     return Counter(bool(gold_types(m)) for d in documents for m in _of_types(d, wanted).mentions)
+
+
+def _name_unknown_types(found: Counter[str], types: Sequence[str] | None) -> None:
+    """Say which gold types cannot be found, and whether none can."""
+    if types is None:
+        return
+    others = Counter({name: count for name, count in found.items() if name not in set(types)})
+    if others and len(others) == len(found):
+        log.warning("no mention has a type that the checkpoint knows: scores of 0 tell nothing")
+    if others:
+        named = ", ".join(f"{name} ({count})" for name, count in others.most_common(MOST_TYPES))
+        more = f" and {len(others) - MOST_TYPES:,} more" if len(others) > MOST_TYPES else ""
+        log.warning("types that the checkpoint lacks count as not found: %s%s", named, more)
 
 
 def _of_types(document: Document, wanted: Set[str] | None) -> Document:
