@@ -149,9 +149,15 @@ def test_an_id_with_another_text_in_another_split_may_be_of_another_document(
 
 def test_a_type_that_the_recipe_spells_otherwise_is_named() -> None:
     findings = check({"train": [_document((0, 3, "Person"))]}, types={"Persn": "people"}).findings
-    [finding] = [f for f in findings if f.kind == "type without description"]
+    [finding] = [f for f in findings if f.kind == "type not in the recipe"]
     assert "'Person' is not among the recipe's" in finding.what
-    assert finding.hint == "is it the recipe's 'Persn'?"
+    assert (finding.severity, finding.hint) == ("error", "is it the recipe's 'Persn'?")
+
+
+def test_a_recipe_may_learn_some_of_the_types() -> None:
+    document = _document((0, 3, "PER"), (4, 7, "LOC"))
+    [finding] = check({"train": [document]}, types={"PER": "people"}).findings
+    assert (finding.kind, finding.severity, finding.where) == ("type not in the recipe", "warning", "LOC")
 
 
 def test_of_very_many_types_not_all_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,10 +170,10 @@ def test_of_very_many_types_not_all_are_compared(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(difflib, "get_close_matches", near)
     used = {f"/place/{number}": "here" for number in range(2000)}
     found = [*type_findings({f"/person/{number}": "a person" for number in range(1000)}, used)]
-    hints = [one.hint for one in found if one.kind == "type without description"]
+    hints = [one.hint for one in found if one.kind == "type not in the recipe"]
     assert (len(hints), hints[0], hints[-1]) == (
         2000,
         "is it the recipe's '/person/0'?",
-        "describe it in the recipe's types; training leaves its mentions out",
+        "training leaves its mentions out; to learn it, describe it in the recipe's types",
     )
     assert len(compared) == MOST_COMPARED

@@ -379,9 +379,9 @@ def test_check_beside_a_recipe(tmp_path: Path) -> None:
     paths = [tmp_path / "train.parquet", tmp_path / "more.parquet"]
     found = check(paths, parse_recipe(values, "test"))
     assert found["documents"] == 3
-    assert found["kinds"] == {"too wide": 2, "type without description": 1, "type without mentions": 1}
+    assert found["kinds"] == {"too wide": 2, "type not in the recipe": 1, "type without mentions": 1}
     assert {f["split"] for f in found["findings"] if f["kind"] == "too wide"} == {"train", "dev"}
-    assert found["errors"] == 3
+    assert (found["errors"], found["warnings"]) == (2, 2)
     corpus = values["corpus"] | {"rename": {"LOC": "ORG"}}
     renamed = check(paths, parse_recipe(values | {"corpus": corpus}, "test"))
     assert renamed["types"] == {"PER": 2, "ORG": 1}
