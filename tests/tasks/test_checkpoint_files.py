@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+import yaml
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from rayner.errors import CheckpointError
-from rayner.tasks.checkpoint_files import Place, load_weights, save_weights
+from rayner.tasks import checkpoint_files
+from rayner.tasks.checkpoint_files import Place, load_weights, read_known_recipe, save_weights
+from rayner.tasks.registry import recipes
 
 PLACES = {"one.": Place("own"), "two.": Place("other", "linear.")}
 
@@ -29,6 +33,20 @@ def test_each_part_lies_in_its_own_file_under_its_own_names(tmp_path: Path) -> N
     load_weights(loaded, tmp_path, PLACES)
     weights = loaded.state_dict()
     assert all(torch.equal(weights[name], value) for name, value in saved.state_dict().items())
+
+
+def test_a_recipe_is_read_again_only_where_it_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    yaml_of = yaml.safe_load
+    monkeypatch.setattr(checkpoint_files.yaml, "safe_load", lambda text: read.append(text) or yaml_of(text))
+    texts = [f"task: tagger\ncorpus: {{train: [{tmp_path}/{c}]}}\ntypes: [{{name: PER}}]\n" for c in "ab"]
+    for text in (texts[0], texts[0], texts[1]):
+        (tmp_path / "recipe.yaml").write_text(text)
+        found: Any = read_known_recipe(tmp_path, recipes())
+        assert found.corpus.train[0] in text
+    assert read == texts
 
 
 def changed(path: Path, change: Callable[[dict[str, Tensor]], object]) -> None:

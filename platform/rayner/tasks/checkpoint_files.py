@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
+from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import yaml
 from safetensors import SafetensorError
@@ -98,7 +99,7 @@ def read_known_recipe(folder: Path, recipes: Recipes) -> BaseRecipe:
     """
     path = folder / RECIPE
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+        values = _yaml(path.read_text(encoding="utf-8"))
     except (OSError, *YAML_ERRORS) as error:
         if failure := storage_error(str(path), "cannot be read", error):
             raise failure from error
@@ -120,6 +121,12 @@ def read_known_recipe(folder: Path, recipes: Recipes) -> BaseRecipe:
                 raise CheckpointError(str(path), f"{damage.what} ({error.what})", HINT) from None
         hint = error.hint or "was it made by another version of rayner?"
         raise CheckpointError(error.where, error.what, hint) from None
+
+
+@lru_cache(maxsize=4)
+def _yaml(text: str) -> Any:
+    # A pipeline asks for the recipe of each stage again and again, and 10,000 types take 2 s to read.
+    return yaml.safe_load(text)
 
 
 def write_manifest(folder: Path, task: str, precision: Precision = "float32") -> None:
