@@ -28,7 +28,7 @@ def head_of(words: Sequence[str]) -> int:
             end = place
             break
     for place in range(end - 1, -1, -1):
-        if words[place].lower() not in _POSSESSIVE and any(map(str.isalnum, words[place])):
+        if not is_possessive(words, place) and any(map(str.isalnum, words[place])):
             return place
     return max(0, end - 1)
 
@@ -43,9 +43,11 @@ def head_limits(words: Sequence[str]) -> list[int]:
     return limits
 
 
-def is_possessive(word: str) -> bool:
-    """Whether it is the mark alone, as in `Ada 's`."""
-    return word in _POSSESSIVE
+def is_possessive(words: Sequence[str], place: int) -> bool:
+    """Whether a word belongs to the mark of a possessive: `'s`, which words found in a text have as `'` and
+    `s`."""
+    word = words[place].lower()
+    return word in _POSSESSIVE or (word == "s" and place > 0 and words[place - 1] in _POSSESSIVE)
 
 
 def _follows_a_head(word: str) -> bool:

@@ -293,8 +293,7 @@ def _about_words(document: Document, texts: Sequence[str], subwords: SubWords) -
     lower = [text.lower() for text in texts]
     spelling, heads = [], []
     for place, text in enumerate(lower):
-        # A text's own words have the mark as `'s`, found ones as `'` and `s`.
-        is_mark = is_possessive(text) or (text == "s" and place > 0 and is_possessive(lower[place - 1]))
+        is_mark = is_possessive(lower, place)
         spelling.append(0 if is_mark or text in _UNCOUNTED else hashed(text))
         heads.append(heads[-1] if is_mark and heads else hashed(text))
     columns = {"spelling": spelling, "head_spelling": heads, "head_limit": head_limits(texts)}
