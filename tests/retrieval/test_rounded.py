@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 
 from rayner.retrieval import dense, exact
 from rayner.retrieval import rounded as of_module
@@ -24,7 +25,7 @@ def test_the_bits_are_those_of_bfloat16(monkeypatch: pytest.MonkeyPatch) -> None
     vectors = unit_vectors(50, 1)
     monkeypatch.setattr(exact, "ROWS", 7)
     found = torch.as_tensor(rounded(vectors)).view(torch.bfloat16)
-    assert torch.equal(found, torch.as_tensor(vectors).bfloat16())
+    assert torch.equal(found, torch.as_tensor(vectors - vectors.mean(0, dtype=np.float64)).bfloat16())
 
 
 def test_what_is_nearest_by_the_vectors_is_found_in_their_order() -> None:
@@ -37,6 +38,14 @@ def test_what_is_nearest_by_the_vectors_is_found_in_their_order() -> None:
     np.testing.assert_array_equal(nearest_of_rounded(asked, table, rounded(vectors), 20), true)
     alone = exact.nearest(asked.bfloat16(), table.bfloat16(), None, 20)[1].numpy()
     assert not np.array_equal(alone, true)
+
+
+def test_vectors_that_share_a_direction_are_told_apart() -> None:
+    vectors, queries = unit_vectors(6000, 1) + np.float32(1), unit_vectors(20, 2) + np.float32(1)
+    table, asked = (F.normalize(torch.as_tensor(rows), dim=1) for rows in (vectors, queries))
+    assert (table[:100] @ table[100:200].T).mean() > 0.9
+    true = exact.nearest(asked, table, None, 64)[1].numpy()
+    np.testing.assert_array_equal(nearest_of_rounded(asked, table, rounded(table.numpy()), 64), true)
 
 
 def test_more_than_there_are_are_all() -> None:

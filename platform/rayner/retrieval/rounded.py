@@ -23,10 +23,15 @@ _SHAPE, _ROUNDS = (64, 384, 16_384), 5
 
 
 def rounded(vectors: np.ndarray) -> np.ndarray:
-    """The bits [M, D] int16 of vectors [M, D] float32 in bfloat16."""
+    """The bits [M, D] int16 of vectors [M, D] float32, less their mean, in bfloat16.
+
+    What all vectors share says nothing of which is nearest, and takes digits: products between 0.5 and 1 are
+    told apart by no less than 0.004.
+    """
     bits = np.empty(vectors.shape, np.int16)
+    mean = torch.as_tensor(vectors.mean(0, dtype=np.float64).astype(np.float32))
     for begin in range(0, len(vectors), exact.ROWS):
-        block = torch.as_tensor(vectors[begin : begin + exact.ROWS])
+        block = torch.as_tensor(vectors[begin : begin + exact.ROWS]) - mean
         bits[begin : begin + len(block)] = block.bfloat16().view(torch.int16).numpy()
     return bits
 
