@@ -30,6 +30,18 @@ def test_a_name_of_two_entities_is_ambiguous_in_any_case():
     assert "'1', '3'" in finding.what
 
 
+def test_names_that_differ_in_how_marks_are_written_are_one():
+    (finding,) = findings_of(GOUT, Entity("2", "caf\u00e9", ("inn",)), Entity("3", "cafe\u0301", ("bar",)))
+    assert (finding.kind, finding.where) == ("ambiguous name", "kb:3")
+
+
+@pytest.mark.parametrize("name", ["...", "\u200b", "--"])
+def test_a_name_that_no_mention_finds_is_a_warning(name):
+    (finding,) = findings_of(GOUT, Entity("2", "asthma", (name,)))
+    assert (finding.kind, finding.severity) == ("name never found", "warning")
+    assert "'2' has a name that no mention can find, only punctuation" in finding.what
+
+
 def test_an_id_with_the_mark_between_ids_is_a_warning():
     (finding,) = findings_of(GOUT, ASTHMA, Entity("A|B", "croup", ("laryngitis",)))
     assert (finding.kind, finding.severity, finding.where) == ("joining id", "warning", "kb:3")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from rayner.data.mention_readers import read_mention_strings
-from rayner.data.mention_strings import MentionString, ids_of, ids_within, is_right, name_of
+from rayner.data.mention_strings import MentionString, ids_of, ids_within, is_right, name_of, normal_form
 from rayner.errors import CorpusError
 
 
@@ -80,6 +81,32 @@ def test_lines_of_document_mention_and_id_are_known(tmp_path: Path, id_: str) ->
     path.write_text(f"1\tAtaxia\t{id_}\n2\tgout\t-1\n")
     found = read_mention_strings(path).mentions
     assert [(one.text, one.entity_ids) for one in found] == [("Ataxia", tuple(id_.split("|"))), ("gout", ())]
+
+
+@pytest.mark.parametrize("name", ["pairs.txt", "pairs.tsv"])
+def test_ids_may_have_no_digit_where_all_lines_have_three_columns(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("1\tngnix\tsw-nginx\n\n2\tapache2\tsw apache\n")
+    found = read_mention_strings(tmp_path / name).mentions
+    assert [one.entity_ids for one in found] == [("sw-nginx",), ("sw apache",)]
+    (tmp_path / name).write_text("EU\tNNP\tB-ORG\nrejects\tVBZ\tO\n\n.\t.\tO\n")
+    with pytest.raises(CorpusError, match="no mention with an entity id"):
+        read_mention_strings(tmp_path / name)
+
+
+def test_white_space_around_ids_is_none_of_them(tmp_path: Path) -> None:
+    path = tmp_path / "mentions.jsonl"
+    rows = [{"mention": "oak", "entity_id": " T04 "}, {"mention": "elm", "entity_id": ["T05 ", " "]}]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    reading = read_mention_strings(path)
+    assert reading.mentions == [MentionString("oak", ("T04",))]
+    assert [reject.where for reject in reading.rejects] == [f"{path}:2"]
+
+
+@pytest.mark.parametrize("text", ["café", "Bệnh  viêm\tphổi", "데이터", "oak"])
+def test_letters_and_their_marks_are_one_however_they_are_written(text: str) -> None:
+    apart = unicodedata.normalize("NFD", text)
+    assert normal_form(apart) == normal_form(text) == " ".join(text.split())
+    assert normal_form("ﬁ ²") == "ﬁ ²"
 
 
 def test_esappmod_with_lists_single_mentions_and_nil(tmp_path: Path) -> None:

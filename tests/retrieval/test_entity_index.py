@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections.abc import Sequence
 
 import numpy as np
@@ -16,6 +17,7 @@ from rayner.errors import InputError, KnowledgeBaseError
 from rayner.retrieval import candidates
 from rayner.retrieval.build import build_index
 from rayner.retrieval.entity_index import EntityIndex
+from rayner.retrieval.names import names_of
 from tests.retrieval.by_definition import PLAIN, bases, names, slow
 from tests.retrieval.letters import ENTITIES, Letters
 
@@ -130,6 +132,14 @@ def test_nothing_to_search_or_to_find() -> None:
     assert search(index, ["breast"], 0, 0.5) == [[]]
     assert search(index, ["breast"], 3, 0.5, [["D1"]]) == [[]]
     assert [f.entity_id for f in search(index, ["breast"], 3, 0.5)[0]] == ["D1"]
+
+
+def test_names_are_kept_with_their_letters_composed() -> None:
+    names = names_of(
+        [Entity("1", unicodedata.normalize("NFD", "데이터"), ("데이터", "cafe\u0301", "caf\u00e9"))],
+        IndexSettings(),
+    )
+    assert names.texts.to_pylist() == ["데이터", "caf\u00e9"]
 
 
 def test_equal_names_are_encoded_once() -> None:

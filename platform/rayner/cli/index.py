@@ -51,7 +51,9 @@ def build(
     ] = None,
     max_aliases: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Refuse a knowledge base in which an entity has more aliases."),
+        typer.Option(
+            min=1, metavar="N", help="Refuse an entity with more aliases, those of --mentions among them."
+        ),
     ] = None,
     mentions: Annotated[
         list[Path] | None,
@@ -113,9 +115,16 @@ def add(
     """Add entities. Names that are in the index already are not encoded again."""
     with logs_on_stderr():
         from rayner.runtime.linking.indexes import add
+        from rayner.tasks.kinds.mentions import reading_options
 
         result = add(index, files, checkpoint=checkpoint, format=format, columns=columns)
-    print_result(result, as_json, lambda changed: _show(changed, [command("rayner", "index", "list", index)]))
+
+    def show(changed: dict[str, Any]) -> None:
+        check = command("rayner", "kb", "check", *files, *reading_options(format, columns))
+        shown = [check] if changed["rejected"] else []
+        _show(changed, [*shown, command("rayner", "index", "list", index)])
+
+    print_result(result, as_json, show)
 
 
 @app.command("remove")

@@ -8,11 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from rayner.data.corpus_check import Finding, Findings
 from rayner.data.knowledge_bases import KnowledgeBase
 from rayner.data.knowledge_bases.builder import short
-from rayner.data.mention_strings import SEVERAL
+from rayner.data.mention_strings import MOST_CHARACTERS, SEVERAL, normal_form, unanswerable
 from rayner.data.schema import Entity
-
-LONG_NAME = 500
-"""Names of more characters are rarely names: an open quote, a description in the wrong column."""
 
 SHOWN = 5
 
@@ -68,9 +65,13 @@ def _name_findings(entity: Entity, where: str) -> Iterator[Finding]:
             what = f"{entity.entity_id!r}: {short(text)} {fault}"
             yield Finding("encoding", "error", where, what, "decode the source as what it was written in")
     for name in texts[:-1]:
-        if len(name) > LONG_NAME:
+        if len(name) > MOST_CHARACTERS:
             what = f"{entity.entity_id!r} has a name of {len(name)} characters: {short(name)}"
-            yield Finding("long name", "warning", where, what, "look for an open quote or a wrong column")
+            hint = "no mention finds it; look for an open quote or a wrong column"
+            yield Finding("long name", "warning", where, what, hint)
+        elif why := unanswerable(name):
+            what = f"{entity.entity_id!r} has a name that no mention can find, {why}: {short(name)}"
+            yield Finding("name never found", "warning", where, what, "correct it, or leave it out")
 
 
 def _encoding_fault(text: str) -> str:
@@ -108,7 +109,7 @@ def _ambiguous(base: KnowledgeBase) -> Iterator[Finding]:
     owners: dict[str, int] = {}
     shared: dict[str, list[int]] = {}
     for number, entity in enumerate(base.entities):
-        for name in {name.casefold() for name in (entity.name, *entity.aliases)}:
+        for name in {normal_form(name).casefold() for name in (entity.name, *entity.aliases)}:
             first = owners.setdefault(name, number)
             if first != number:
                 shared.setdefault(name, [first]).append(number)

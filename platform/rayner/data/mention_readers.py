@@ -53,7 +53,7 @@ def read_mention_strings(
     for path in given:
         if not path.exists():
             raise CorpusError(str(path), "no such file", "name a file of mentions")
-        name = (detect_reader(path) or detect(path, _TO_WRITE)) if format == "auto" else format
+        name = _detected(path) if format == "auto" else format
         if name in READERS:
             READERS[name](path, reading)
         else:
@@ -80,6 +80,24 @@ def detect_reader(path: Path) -> str | None:
             return "esappmod"
         return "mentions" if _is_mention(lines[0]) else None
     return "pairs" if lines and all(_PAIR.fullmatch(line) for line in lines) else None
+
+
+def _detected(path: Path) -> str:
+    if name := detect_reader(path):
+        return name
+    try:
+        found = detect(path, _TO_WRITE)
+    except CorpusError:
+        if _has_three_columns(path):
+            return "pairs"
+        raise
+    # Ids without a digit: a corpus is no file of pairs, but what is none, or one of bare lines, may be.
+    return "pairs" if found == "text" and _has_three_columns(path) else found
+
+
+def _has_three_columns(path: Path) -> bool:
+    lines = [line.split("\t") for line in files.sample(path).lines if line.strip()] if path.is_file() else []
+    return bool(lines) and all(len(cells) == 3 and all(map(str.strip, cells[1:])) for cells in lines)
 
 
 def read_rows(path: Path, reading: MentionReading) -> None:
@@ -177,10 +195,10 @@ def _lines(path: Path, reading: MentionReading) -> list[str]:
 
 def _add(row: Mapping[str, Any], entity_id: Any, where: str, reading: MentionReading) -> None:
     ids = entity_id if isinstance(entity_id, list) else [] if entity_id is None else [entity_id]
-    if not all(type(id_) in (int, str) and str(id_) for id_ in ids):
+    if not all(type(id_) in (int, str) and str(id_).strip() for id_ in ids):
         reading.reject(where, f"the id {entity_id!r} is no string", "write a string, or null for no entity")
         return
-    reading.add(row["mention"], [str(id_) for id_ in ids], where, _type_of(row))
+    reading.add(row["mention"], [str(id_).strip() for id_ in ids], where, _type_of(row))
 
 
 def _type_of(row: Mapping[str, Any]) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,6 +12,29 @@ from rayner.data.readers.base import NO_ENTITY, Reject, is_encodable
 
 SEVERAL = "|"
 """Between the ids of a mention of several entities."""
+MOST_CHARACTERS = 500
+"""A longer string names no entity: such a mention is NIL, and is not encoded."""
+
+
+def normal_form(text: str) -> str:
+    """A name or mention as linking compares it: single spaces, and each letter with its marks as one
+    character (Unicode's NFC); macOS and some converters of PDF write them apart."""
+    spaced = " ".join(text.split())
+    return spaced if spaced.isascii() else unicodedata.normalize("NFC", spaced)
+
+
+def unanswerable(text: str) -> str | None:
+    """Why a mention is NIL whatever the knowledge base holds; None where it is not."""
+    if not text.strip():
+        return "empty"
+    if len(text) > MOST_CHARACTERS:
+        return f"longer than {MOST_CHARACTERS} characters"
+    if not is_encodable(text):
+        return "half a surrogate pair, which is no character"
+    # Separators, control characters and punctuation; symbols such as + or € may be names.
+    if all(unicodedata.category(character)[0] in "ZCP" for character in text):
+        return "only punctuation"
+    return None
 
 
 @dataclass(frozen=True, slots=True)

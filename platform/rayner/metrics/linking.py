@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from rayner.data.mention_strings import is_right
+from rayner.data.mention_strings import is_right, normal_form
 
 TOP = (1, 3, 5)
 RANKS = 10
@@ -124,8 +124,8 @@ def seen_among(gold: Sequence[GoldMention], known: Iterable[str]) -> np.ndarray:
 
 
 def fold(text: str) -> str:
-    """The string without case, its words parted by single spaces."""
-    return " ".join(text.split()).casefold()
+    """The `normal_form` of a string, without case."""
+    return normal_form(text).casefold()
 
 
 def roc_points(judged: Judged, points: int = 200) -> list[dict[str, float]]:

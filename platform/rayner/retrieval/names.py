@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rayner.config import IndexSettings
+from rayner.data.mention_strings import normal_form
 from rayner.data.schema import Entity
 from rayner.errors import KnowledgeBaseError
 from rayner.retrieval.short_forms import split_short_form
@@ -112,7 +113,7 @@ def _names(entity: Entity, settings: IndexSettings) -> list[str]:
         what = f"has {len(entity.aliases)} aliases, more than the {limit} allowed"
         raise KnowledgeBaseError(where, what, "raise max_aliases, or drop aliases of it")
     written = (entity.name, *entity.aliases) if settings.aliases else (entity.name,)
-    names = dict.fromkeys(" ".join(name.split()) for name in written)
+    names = dict.fromkeys(map(normal_form, written))
     names.pop("", None)
     if settings.abbreviations:
         names |= dict.fromkeys(half for name in names for half in split_short_form(name) or ())

@@ -228,8 +228,10 @@ def test_ids_of_gold_are_understood_as_in_training(run: Path, tmp_path: Path, ca
     build(run / "run" / "best", [base], tmp_path / "index")
     rows = [("Postgres", "OMIM:167000"), ("MySQL", "D2"), ("nginx", "D3"), ("nginx", "GO:D9")]
     gold = tmp_path / "gold.jsonl"
-    gold.write_text("".join(json.dumps({"mention": m, "entity_id": i}) + "\n" for m, i in rows))
+    lines = "".join(json.dumps({"mention": m, "entity_id": i}) + "\n" for m, i in rows)
+    gold.write_text(lines + "bad\n")
     metrics = evaluate(run / "run" / "best", gold, options={"index": tmp_path / "index"})
+    assert f"cannot be read: 1 row; the first: {gold}:5: not JSON" in caplog.text
     assert (metrics["top1"], metrics["linkable"], metrics["unknown"]) == (0.75, 4, 1)
     assert "the index lacks the ids of 1 of 4 mentions" in caplog.text
     assert "'nginx' is of GO:D9" in caplog.text

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+import unicodedata
 
 import numpy as np
 import pytest
@@ -9,11 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rayner.config import IndexSettings
-from rayner.data.mention_strings import MentionString
+from rayner.data.mention_strings import MOST_CHARACTERS, MentionString
 from rayner.errors import InputError
 from rayner.metrics.nil import evidence
 from rayner.tasks.predict import predict
-from rayner.tasks.standardizer.predictor import MOST_CHARACTERS
 from tests.tasks.standardizer.small_index import ENTITIES, SmallIndex
 from tests.tasks.standardizer.small_standardizer import NIL, STRANGERS, standardizer
 
@@ -62,6 +62,14 @@ def test_other_scripts_and_symbols_have_an_answer(mention: str):
     assert answer.candidates
     assert answer.probability is not None
     assert (answer.entity_id is None) == (answer.reason is not None)
+
+
+def test_a_mention_is_searched_with_its_letters_composed():
+    index = SmallIndex()
+    mention = unicodedata.normalize("NFD", "데이터  café")
+    (answer,) = predict(standardizer(index), [mention])
+    assert [text for texts in index.searched for text in texts] == ["데이터 caf\u00e9"]
+    assert answer.text == mention
 
 
 @given(st.lists(st.text(max_size=12), max_size=20))

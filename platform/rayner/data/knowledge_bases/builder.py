@@ -135,7 +135,8 @@ class Builder:
             aliases = tuple(alias for alias in entry.aliases if alias != name)
             if max_aliases is not None and len(aliases) > max_aliases:
                 what = f"{entity_id!r} has {len(aliases)} aliases, more than the limit of {max_aliases}"
-                raise KnowledgeBaseError(entry.where, what, "raise --max-aliases, or shorten its list")
+                hint = "raise max_aliases (an index is built with --max-aliases), or shorten its list"
+                raise KnowledgeBaseError(entry.where, what, hint)
             others = tuple(other for other in entry.other_ids if other != entity_id)
             entities.append(Entity(entity_id, name, aliases, entry.type, entry.description, others))
         return entities, [entry.where for entry in self.entries.values()]

@@ -98,6 +98,10 @@ class Mentions:
         reading = read_mention_strings(list(paths), format, wanted, *asked)
         if reading.ignored:
             log.info("left out: %s", ", ".join(f"{what} {count}" for what, count in reading.ignored.items()))
+        if reading.rejects:
+            first = reading.rejects[0]
+            rows = counted(len(reading.rejects), "row")
+            log.warning("cannot be read: %s; the first: %s: %s", rows, first.where, first.what)
         gold, unknown = _known(reading.mentions, predictor)
         return GoldItems(gold, {"rejected": len(reading.rejects), "unknown": unknown})
 

@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rayner.config import StandardizerRecipe
+from rayner.data.mention_strings import normal_form, unanswerable
 from rayner.metrics.linking import fold
 from rayner.retrieval.build import Encode, build_index
 from rayner.retrieval.combiner import Weight
 from rayner.retrieval.entity_index import EntityIndex
 from rayner.retrieval.names import names_of
 from rayner.supervision.context_rows import ContextRow
-from rayner.tasks.standardizer.predictor import unanswerable
 from rayner.tasks.standardizer.reranker import Query, entity_text
 from rayner.tasks.standardizer.strings import EntityStrings
 
@@ -84,7 +84,7 @@ def _queries(strings: EntityStrings, aliases: bool) -> dict[Query, dict[str, Non
 
     def add(text: str, sentence: str | None, ids: Sequence[str]) -> None:
         if unanswerable(text) is None and fold(text) not in held_out:
-            asked.setdefault(Query(" ".join(text.split()), sentence), {}).update(dict.fromkeys(ids))
+            asked.setdefault(Query(normal_form(text), sentence), {}).update(dict.fromkeys(ids))
 
     for mention in strings.mentions:
         # Of a mention of several entities no single one is the answer.

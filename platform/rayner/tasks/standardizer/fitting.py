@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from rayner.data.mention_strings import MentionString
+from rayner.data.mention_strings import MentionString, unanswerable
 from rayner.errors import CheckpointError, InputError, storage_error
 from rayner.metrics.earlier_nil import EarlierNil
 from rayner.metrics.linking import fold
@@ -20,7 +20,6 @@ from rayner.retrieval.combiner import Combiner, Weight, features
 from rayner.retrieval.entity_index import EntityIndex
 from rayner.retrieval.names import Found
 from rayner.tasks.standardizer.nil_mentions import calibrate
-from rayner.tasks.standardizer.predictor import unanswerable
 from rayner.tasks.standardizer.reranker import Query, RankerWeights, Reranker
 
 log = logging.getLogger(__name__)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -14,8 +13,7 @@ import numpy as np
 
 from rayner.data.composites import readings
 from rayner.data.entity_ids import entity_of_id
-from rayner.data.mention_strings import SEVERAL, MentionString, name_of
-from rayner.data.readers.base import is_encodable
+from rayner.data.mention_strings import SEVERAL, MentionString, name_of, normal_form, unanswerable
 from rayner.errors import InputError
 from rayner.metrics.earlier_nil import EarlierNil
 from rayner.metrics.linking import score_linking
@@ -39,8 +37,6 @@ if TYPE_CHECKING:
 
 _ROUNDING = 1e-6
 TOP_K = 5
-MOST_CHARACTERS = 500
-"""A longer string names no entity: such a mention is NIL, and is not encoded."""
 TOKENS_PER_SEARCH = 2**15
 """Names that are searched together. The encoder sorts them by length and takes them in chunks of its own."""
 COST_OF_A_SEARCH = 2048
@@ -193,11 +189,11 @@ class Standardizer:
         return self._threshold is None
 
     def prepare(self, item: Query | MentionString | str) -> list[Query]:
-        """The mention with single spaces, and parts that it may have; nothing where it can only be NIL."""
+        """The mention in its `normal_form`, and parts that it may have; nothing where it can only be NIL."""
         text, sentence = _query_of(item)
         if unanswerable(text):
             return []
-        whole = " ".join(text.split())
+        whole = normal_form(text)
         texts = dict.fromkeys([whole, *(part for parts in self._readings(whole) for part in parts)])
         return [Query(one, sentence if self.reads_sentences else None) for one in texts]
 
@@ -294,20 +290,6 @@ def _uncalibrated(where: str, asked: str) -> InputError:
     return InputError(
         where, what, "train with `mentions.dev`, best with `mentions.negatives` too, or leave it out"
     )
-
-
-def unanswerable(text: str) -> str | None:
-    """Why a mention is NIL whatever the knowledge base holds; None where it is not."""
-    if not text.strip():
-        return "empty"
-    if len(text) > MOST_CHARACTERS:
-        return f"longer than {MOST_CHARACTERS} characters"
-    if not is_encodable(text):
-        return "half a surrogate pair, which is no character"
-    # Separators, control characters and punctuation; symbols such as + or € may be names.
-    if all(unicodedata.category(character)[0] in "ZCP" for character in text):
-        return "only punctuation"
-    return None
 
 
 def _query_of(item: Query | MentionString | str) -> Query:

@@ -13,6 +13,7 @@ from scipy.sparse.csgraph import connected_components
 from sklearn.cluster import AgglomerativeClustering
 from sklearn.feature_extraction.text import TfidfVectorizer
 
+from rayner.data.mention_strings import normal_form
 from rayner.metrics.linking import fold
 from rayner.tasks.standardizer.predictor import Answer
 
@@ -69,7 +70,7 @@ def propose(
     nearest: dict[str, Answer] = {}
     for answer in answers:
         if answer.entity_id is None and answer.candidates:
-            form = " ".join(answer.text.split())
+            form = normal_form(answer.text)
             counts[fold(form)] += 1
             forms.setdefault(fold(form), Counter())[form] += 1
             nearest.setdefault(fold(form), answer)

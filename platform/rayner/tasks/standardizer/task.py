@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from rayner.config import StandardizerRecipe
 from rayner.data import contrastive_groups
-from rayner.data.mention_strings import MentionString
+from rayner.data.mention_strings import MentionString, normal_form
 from rayner.data.plans import Plan, group_codes
 from rayner.data.schema import Entity
 from rayner.errors import RecipeError
@@ -274,7 +274,7 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
     def _encoded_dev(self, model: nn.Module, dev: Sequence[MentionString], index: EntityIndex) -> np.ndarray:
         """The vectors of dev, which the predictor that scores this model next takes over with the index."""
         self._index = index
-        texts = [" ".join(mention.text.split()) for mention in dev]
+        texts = [normal_form(mention.text) for mention in dev]
         vectors = self._encode_shared(model, texts)
         self._encoded = dict(zip(texts, vectors, strict=True))
         return vectors
