@@ -21,7 +21,9 @@ def test_what_is_added_is_checked_where_rows_were_rejected(run: Any, tmp_path: P
     more = tmp_path / "more.csv"
     more.write_text("key,name\n,ash\n2,elm\n", encoding="utf-8")
     for rejected in (0, 1):
-        replaced("linking.indexes", "add", lambda *given, _rejected=rejected, **named: {"rejected": _rejected})
+        replaced(
+            "linking.indexes", "add", lambda *given, _rejected=rejected, **named: {"rejected": _rejected}
+        )
         _, printed, _ = run("index", "add", tmp_path, more, "--format", "columns", "--id-column", "key")
         assert ("rayner kb check" in printed) == bool(rejected)
 

@@ -74,6 +74,7 @@ def test_tables_have_a_column_of_mentions(tmp_path: Path):
         MentionRow(5, None, "1 cell, none under `mention`"),
         MentionRow(6, "d"),
     ]
+    assert rows(tmp_path / "m.csv", "\n\nmention\nd\n") == [MentionRow(4, "d")]
     assert rows(tmp_path / "m.tsv", 'mention\tid\n5" gun\t1\n') == [MentionRow(2, '5" gun')]
 
 
@@ -87,6 +88,7 @@ def test_tables_have_a_column_of_mentions(tmp_path: Path):
         ("m.csv", b'mention\na\n"b\nc\nd\n', "m.csv:3: unexpected end of data, at line 5"),
         ("m.csv", b"men\rtion\na\n", "m.csv:1: new-line character"),
         ("m.txt", b"ok\n\xff\n", "m.txt:2"),
+        ("m.parquet", b"PAR1\xff", "m.parquet: is no text; write CSV"),
         ("m.json", b'{\n "data": {"0": {"mention": "x"}}\n}\n', "one JSON object, no array"),
         ("m.json", b'[\n {"mention": "x"}\n {"mention": "y"}\n]\n', "m.json:3: not JSON"),
         ("m.json", b'[{"mention": "x"},\n {"mention": "y"}', "m.json:2: not JSON"),

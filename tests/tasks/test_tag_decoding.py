@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rayner.tasks.tag_decoding import TagGrammar
+from rayner.tasks.tag_decoding import TagGrammar, log_marginals
 
 LABELS = {
     "BIO": ["O", "B-A", "I-A", "B-B", "I-B"],
@@ -56,6 +56,30 @@ def test_the_best_sequence_is_that_of_trying_all(scheme: str, length: int, seed:
     wanted = [unbroken(tuple(labels[i] for i in path), scheme) for path in paths]
     best = paths[np.where(wanted, sums, -np.inf).argmax()]
     assert TagGrammar(labels).best(scores).tolist() == best.tolist()
+
+
+@given(
+    st.integers(1, 5),
+    st.integers(1, 5),
+    st.integers(0, 10**6),
+    st.sampled_from([1.0, 20.0, 500.0, 1e4]),
+)
+def test_marginals_are_shares_of_all_sequences(length: int, labels: int, seed: int, scale: float) -> None:
+    generator = np.random.default_rng(seed)
+    scores, between = (generator.normal(size=(size, labels)) * scale for size in (length, labels))
+    paths = np.array(
+        list(product(range(labels), repeat=length)),
+    )
+    sums = scores[np.arange(length), paths].sum(1) + between[paths[:, :-1], paths[:, 1:]].sum(1)
+    shares = np.exp(sums - sums.max())
+    shares /= shares.sum()
+    wanted = np.zeros((length, labels))
+    for place in range(length):
+        np.add.at(wanted[place], paths[:, place], shares)
+    found = log_marginals(scores, between)
+    assert np.isfinite(found).all()
+    np.testing.assert_allclose(np.exp(found), wanted, atol=1e-9)
+    assert log_marginals(scores[:0], between).shape == (0, labels)
 
 
 def test_one_certain_word_decides_about_its_neighbours() -> None:

@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import islice, starmap
+from itertools import starmap
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,9 +38,11 @@ def read_mention_rows(path: Path) -> Iterator[MentionRow]:
     any other file each line is a mention, a blank one an empty mention.
 
     Raises:
-        CorpusError: a file that cannot be opened, is not UTF-8, is a table without that column, or one JSON
+        CorpusError: a file that cannot be opened, is Parquet, is not UTF-8, is a table without that column, or one JSON
             value over several lines that is no array of mentions.
     """
+    if files.suffix(path) == ".parquet":
+        raise CorpusError(str(path), "is no text", "write CSV, TSV, JSON lines, or one mention a line")
     text = files.without_mark(files.decode(files.read_bytes(path), path), Counter())
     lines = files.split_lines(text)
     match files.suffix(path):
@@ -108,7 +110,7 @@ def _is_json(line: str) -> bool:
 
 def _table_rows(lines: Sequence[str], delimiter: str, path: Path) -> Iterator[MentionRow]:
     rows = csv_rows(lines, delimiter, partial(unclosed, path))
-    header = [cell.strip() for row in islice(rows, 1) for cell in row.cells]
+    header = [cell.strip() for cell in next((row.cells for row in rows if any(row.cells)), ())]
     if COLUMN not in header:
         what = f"no column {COLUMN!r} among {', '.join(map(repr, header)) or 'none'}"
         raise CorpusError(f"{path}:1", what, "name the column so, or give a .txt file of one mention a line")

@@ -17,7 +17,6 @@ from rayner.errors import CorpusError, RecipeError
 from rayner.models.encoder import Encoder, Tokenizer
 from rayner.tasks.corpus_task import CorpusTask
 from rayner.tasks.document_windows import (
-    SPECIAL_TOKENS,
     Gold,
     TextWindow,
     gold_of,
@@ -138,7 +137,7 @@ class DocumentTask(CorpusTask[R]):
                     {
                         "document_id": document.document_id,
                         **window.row,
-                        "length": len(window.row["ids"]) + SPECIAL_TOKENS,
+                        "length": len(window),
                         "partly_known": known is not None,
                         "known": _NONE if known is None else known,
                         "unknown": window.within(unknown).astype(np.int32).ravel(),

@@ -9,7 +9,33 @@ import numpy as np
 
 def log_marginals(scores: np.ndarray, between: np.ndarray) -> np.ndarray:
     """[T, C] the log-probability of each label at each place, under exp of the sum of scores [T, C] and of
-    `between` [C, C] over all sequences (forward-backward)."""
+    `between` [C, C] over all sequences (forward-backward); none is below -708.
+
+    What reaches a place is scaled to a sum of 1, and products take the place of logarithms of sums, which
+    cost the square of the labels in exponentials.
+    """
+    if not len(scores):
+        return np.zeros(scores.shape)
+    own = np.exp(scores.astype(np.float64) - scores.max(1, keepdims=True))
+    step = np.exp(between.astype(np.float64) - between.max())
+    before, after = np.empty(own.shape), np.ones(own.shape)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        before[0] = own[0] / own[0].sum()
+        for place in range(1, len(own)):
+            reached = before[place - 1] @ step * own[place]
+            before[place] = reached / reached.sum()
+        for place in range(len(own) - 2, -1, -1):
+            reached = step @ (own[place + 1] * after[place + 1])
+            after[place] = reached / reached.sum()
+        joint = before * after
+        joint /= joint.sum(1, keepdims=True)
+    if not np.isfinite(joint).all():
+        # Scores so far apart that all sequences of some label are 0 as numbers.
+        return _log_marginals_by_sums(scores, between)
+    return np.log(np.maximum(joint, np.finfo(np.float64).tiny))
+
+
+def _log_marginals_by_sums(scores: np.ndarray, between: np.ndarray) -> np.ndarray:
     before, after = scores.astype(np.float64), np.zeros(scores.shape)
     for place in range(1, len(scores)):
         before[place] += np.logaddexp.reduce(before[place - 1][:, None] + between, 0)
