@@ -38,8 +38,8 @@ def read_mention_rows(path: Path) -> Iterator[MentionRow]:
     any other file each line is a mention, a blank one an empty mention.
 
     Raises:
-        CorpusError: a file that cannot be opened, is Parquet, is not UTF-8, is a table without that column, or one JSON
-            value over several lines that is no array of mentions.
+        CorpusError: a file that cannot be opened, is Parquet, is not UTF-8, is a table without that column,
+            or one JSON value over several lines that is no array of mentions.
     """
     if files.suffix(path) == ".parquet":
         raise CorpusError(str(path), "is no text", "write CSV, TSV, JSON lines, or one mention a line")
