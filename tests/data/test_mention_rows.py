@@ -24,6 +24,7 @@ def test_each_line_of_a_text_is_a_mention(tmp_path: Path):
         MentionRow(4, long),
     ]
     assert rows(tmp_path / "empty.txt", "") == []
+    assert rows(tmp_path / "old.txt", "oak\rrowan\r") == [MentionRow(1, "oak"), MentionRow(2, "rowan")]
 
 
 def test_json_lines_keep_the_place_of_what_cannot_be_read(tmp_path: Path):
@@ -75,6 +76,7 @@ def test_tables_have_a_column_of_mentions(tmp_path: Path):
         MentionRow(6, "d"),
     ]
     assert rows(tmp_path / "m.csv", "\n\nmention\nd\n") == [MentionRow(4, "d")]
+    assert rows(tmp_path / "m.csv", "id,mention\r1,a\r2,b\r") == [MentionRow(2, "a"), MentionRow(3, "b")]
     assert rows(tmp_path / "m.tsv", 'mention\tid\n5" gun\t1\n') == [MentionRow(2, '5" gun')]
 
 

@@ -152,8 +152,9 @@ def decode(data: bytes, path: str | Path, before: int = 0) -> str:
 
 
 def split_lines(text: str) -> list[str]:
-    """Lines without their ends (LF or CRLF); other characters that Unicode calls line ends stay inside."""
-    lines = text.split("\n")
+    """Lines without their ends (LF or CRLF, and CR in a file without LF); other characters that Unicode calls
+    line ends stay inside."""
+    lines = text.split("\n" if "\n" in text else "\r")
     if lines and not lines[-1]:
         lines.pop()
     return [line[:-1] if line.endswith("\r") else line for line in lines]
