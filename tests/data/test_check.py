@@ -160,6 +160,14 @@ def test_a_recipe_may_learn_some_of_the_types() -> None:
     assert (finding.kind, finding.severity, finding.where) == ("type not in the recipe", "warning", "LOC")
 
 
+def test_a_recipe_that_learns_none_of_the_types_is_wrong() -> None:
+    document = _document((0, 3, "per"), (4, 7, "ship"))
+    found = check({"train": [document]}, types={"PER": "people", "ORG": "firms"}).findings
+    hints = {one.where: (one.severity, one.hint) for one in found if one.kind == "type not in the recipe"}
+    assert hints["per"] == ("error", "is it the recipe's 'PER'?")
+    assert hints["ship"][0] == "error"
+
+
 def test_of_very_many_types_not_all_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     compared: list[str] = []
 

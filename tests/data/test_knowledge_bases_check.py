@@ -42,6 +42,11 @@ def test_a_name_that_no_mention_finds_is_a_warning(name):
     assert "'2' has a name that no mention can find, only punctuation" in finding.what
 
 
+def test_a_name_is_faulty_once():
+    (finding,) = findings_of(GOUT, Entity("2", "asthma", ("\x07",)))
+    assert finding.kind == "encoding"
+
+
 def test_an_id_with_the_mark_between_ids_is_a_warning():
     (finding,) = findings_of(GOUT, ASTHMA, Entity("A|B", "croup", ("laryngitis",)))
     assert (finding.kind, finding.severity, finding.where) == ("joining id", "warning", "kb:3")

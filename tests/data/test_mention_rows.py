@@ -75,7 +75,7 @@ def test_tables_have_a_column_of_mentions(tmp_path: Path):
         MentionRow(5, None, "1 cell, none under `mention`"),
         MentionRow(6, "d"),
     ]
-    assert rows(tmp_path / "m.csv", "\n\nmention\nd\n") == [MentionRow(4, "d")]
+    assert rows(tmp_path / "m.csv", "\n \nmention\nd\n") == [MentionRow(4, "d")]
     assert rows(tmp_path / "m.csv", "id,mention\r1,a\r2,b\r") == [MentionRow(2, "a"), MentionRow(3, "b")]
     assert rows(tmp_path / "m.tsv", 'mention\tid\n5" gun\t1\n') == [MentionRow(2, '5" gun')]
 
@@ -84,6 +84,7 @@ def test_tables_have_a_column_of_mentions(tmp_path: Path):
     ("name", "content", "expected"),
     [
         ("m.csv", b"name\nx\n", "m.csv:1: no column 'mention' among 'name'"),
+        ("m.csv", b"\n\nname\nx\n", "m.csv:3: no column 'mention' among 'name'"),
         ("m.csv", b"", "no column 'mention' among none"),
         ("m.csv", b'mention\na\n"b\n', "m.csv:3"),
         ("m.csv", b'"mention\na\n', "m.csv:1: unexpected end of data, at line 2"),

@@ -84,13 +84,15 @@ def test_lines_of_document_mention_and_id_are_known(tmp_path: Path, id_: str) ->
 
 
 @pytest.mark.parametrize("name", ["pairs.txt", "pairs.tsv"])
-def test_ids_may_have_no_digit_where_all_lines_have_three_columns(tmp_path: Path, name: str) -> None:
-    (tmp_path / name).write_text("1\tngnix\tsw-nginx\n\n2\tapache2\tsw apache\n")
-    found = read_mention_strings(tmp_path / name).mentions
+def test_pairs_whose_ids_have_no_digit_are_read_by_the_name_of_their_format(
+    tmp_path: Path, name: str
+) -> None:
+    path = tmp_path / name
+    path.write_text("1\tngnix\tsw-nginx\n\n2\tapache2\tsw apache\n")
+    with pytest.raises(CorpusError, match="ID; of ids without a digit, name the format: pairs"):
+        read_mention_strings(path)
+    found = read_mention_strings(path, "pairs").mentions
     assert [one.entity_ids for one in found] == [("sw-nginx",), ("sw apache",)]
-    (tmp_path / name).write_text("EU\tNNP\tB-ORG\nrejects\tVBZ\tO\n\n.\t.\tO\n")
-    with pytest.raises(CorpusError, match="no mention with an entity id"):
-        read_mention_strings(tmp_path / name)
 
 
 def test_white_space_around_ids_is_none_of_them(tmp_path: Path) -> None:
@@ -100,6 +102,15 @@ def test_white_space_around_ids_is_none_of_them(tmp_path: Path) -> None:
     reading = read_mention_strings(path)
     assert reading.mentions == [MentionString("oak", ("T04",))]
     assert [reject.where for reject in reading.rejects] == [f"{path}:2"]
+
+
+def test_a_mention_is_the_same_however_its_marks_are_written(tmp_path: Path) -> None:
+    path = tmp_path / "mentions.jsonl"
+    path.write_text(
+        "\n".join(json.dumps({"mention": m, "entity_id": "1"}) for m in ("caf\u00e9", "cafe\u0301"))
+    )
+    one, other = read_mention_strings(path).mentions
+    assert one == other == MentionString("caf\u00e9", ("1",))
 
 
 @pytest.mark.parametrize("text", ["café", "Bệnh  viêm\tphổi", "데이터", "oak"])

@@ -62,7 +62,7 @@ def test_the_best_sequence_is_that_of_trying_all(scheme: str, length: int, seed:
     st.integers(1, 5),
     st.integers(1, 5),
     st.integers(0, 10**6),
-    st.sampled_from([1.0, 20.0, 500.0, 1e4]),
+    st.sampled_from([1.0, 20.0, 150.0, 300.0, 500.0, 1e4]),
 )
 def test_marginals_are_shares_of_all_sequences(length: int, labels: int, seed: int, scale: float) -> None:
     generator = np.random.default_rng(seed)

@@ -329,10 +329,10 @@ def _within(annotation: Any) -> Iterator[Any]:
 
 
 def _nearest(word: str, known: Sequence[str] | Mapping[str, Any]) -> str | None:
-    # Ray Train's `num_workers` is nearer to `max_workers` than to `workers`.
+    # Ray Train's `num_workers` is nearer to `max_workers` than to `workers`, but no slip in either.
+    slips = difflib.get_close_matches(word, list(known), n=1, cutoff=0.85)
     within = [name for name in known if word.endswith(f"_{name}")]
-    near = within or difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
-    return next(iter(near), None)
+    return next(iter([*slips, *within, *difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)]), None)
 
 
 def _flat(values: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -206,17 +206,22 @@ def type_findings(types: Mapping[str, str | None], used: Mapping[str, str]) -> I
         used: the types that occur, and where each one is first.
     """
     unused, sought = [name for name in types if name not in used], 0
+    in_one_case = {name.casefold(): name for name in unused}
+    is_any_known = not types.keys().isdisjoint(used)
     for type_, where in used.items():
         if type_ == UNKNOWN:
             continue
         if type_ not in types:
             what = f"the type {type_!r} is not among the recipe's (first in {where})"
-            near = difflib.get_close_matches(type_, unused, n=1) if sought < MOST_COMPARED else []
-            sought += len(unused)
+            near = [in_one_case[type_.casefold()]] if type_.casefold() in in_one_case else []
+            if not near and sought < MOST_COMPARED:
+                near = difflib.get_close_matches(type_, unused, n=1)
+                sought += len(unused)
             # A recipe may learn some of a corpus's types; a name close to one that never occurs is a slip.
             told = "training leaves its mentions out; to learn it, describe it in the recipe's types"
             hint = f"is it the recipe's {near[0]!r}?" if near else told
-            yield Finding("type not in the recipe", "error" if near else "warning", type_, what, hint)
+            severity = "error" if near or not is_any_known else "warning"
+            yield Finding("type not in the recipe", severity, type_, what, hint)
         elif not types[type_]:
             what = f"the type {type_!r} has no description (first in {where})"
             hint = "describe it in the recipe's types"

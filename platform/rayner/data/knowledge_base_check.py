@@ -60,8 +60,10 @@ def find_cycles(parents: Mapping[str, Sequence[str]]) -> list[list[str]]:
 
 def _name_findings(entity: Entity, where: str) -> Iterator[Finding]:
     texts = (entity.name, *entity.aliases, entity.description or "")
+    faulty = set[str]()
     for text in texts:
         if fault := _encoding_fault(text):
+            faulty.add(text)
             what = f"{entity.entity_id!r}: {short(text)} {fault}"
             yield Finding("encoding", "error", where, what, "decode the source as what it was written in")
     for name in texts[:-1]:
@@ -69,7 +71,7 @@ def _name_findings(entity: Entity, where: str) -> Iterator[Finding]:
             what = f"{entity.entity_id!r} has a name of {len(name)} characters: {short(name)}"
             hint = "no mention finds it; look for an open quote or a wrong column"
             yield Finding("long name", "warning", where, what, hint)
-        elif why := unanswerable(name):
+        elif name not in faulty and (why := unanswerable(name)):
             what = f"{entity.entity_id!r} has a name that no mention can find, {why}: {short(name)}"
             yield Finding("name never found", "warning", where, what, "correct it, or leave it out")
 

@@ -53,7 +53,7 @@ def read_mention_strings(
     for path in given:
         if not path.exists():
             raise CorpusError(str(path), "no such file", "name a file of mentions")
-        name = _detected(path) if format == "auto" else format
+        name = (detect_reader(path) or detect(path, _to_write(path))) if format == "auto" else format
         if name in READERS:
             READERS[name](path, reading)
         else:
@@ -64,7 +64,8 @@ def read_mention_strings(
             raise CorpusError(first.where, first.what, first.hint)
         what = f"no mention{f' of {list(types)}' if types else ''} with an entity id in it"
         # Of a corpus there are some to choose from; a table of mentions with a faulty line is a text.
-        hint = "name other files or types" if _NOT_TAKEN & reading.ignored.keys() else _TO_WRITE
+        is_corpus = bool(_NOT_TAKEN & reading.ignored.keys())
+        hint = "name other files or types" if is_corpus else _to_write(given[0])
         raise CorpusError(", ".join(map(str, given)), what, hint)
     return reading
 
@@ -82,22 +83,12 @@ def detect_reader(path: Path) -> str | None:
     return "pairs" if lines and all(_PAIR.fullmatch(line) for line in lines) else None
 
 
-def _detected(path: Path) -> str:
-    if name := detect_reader(path):
-        return name
-    try:
-        found = detect(path, _TO_WRITE)
-    except CorpusError:
-        if _has_three_columns(path):
-            return "pairs"
-        raise
-    # Ids without a digit: a corpus is no file of pairs, but what is none, or one of bare lines, may be.
-    return "pairs" if found == "text" and _has_three_columns(path) else found
-
-
-def _has_three_columns(path: Path) -> bool:
+def _to_write(path: Path) -> str:
+    """What to do about a file in which there is no mention with an id."""
     lines = [line.split("\t") for line in files.sample(path).lines if line.strip()] if path.is_file() else []
-    return bool(lines) and all(len(cells) == 3 and all(map(str.strip, cells[1:])) for cells in lines)
+    # One that is no corpus, of ids without a digit: a header or a corpus of tags has three columns too.
+    has_three = bool(lines) and all(len(cells) == 3 and all(cells[1:]) for cells in lines)
+    return f"{_TO_WRITE}{'; of ids without a digit, name the format: pairs' if has_three else ''}"
 
 
 def read_rows(path: Path, reading: MentionReading) -> None:

@@ -41,7 +41,7 @@ def read_mention_rows(path: Path) -> Iterator[MentionRow]:
         CorpusError: a file that cannot be opened, is Parquet, is not UTF-8, is a table without that column,
             or one JSON value over several lines that is no array of mentions.
     """
-    if files.suffix(path) == ".parquet":
+    if files.suffix(path) == ".parquet" and path.exists():
         raise CorpusError(str(path), "is no text", "write CSV, TSV, JSON lines, or one mention a line")
     text = files.without_mark(files.decode(files.read_bytes(path), path), Counter())
     lines = files.split_lines(text)
@@ -110,10 +110,13 @@ def _is_json(line: str) -> bool:
 
 def _table_rows(lines: Sequence[str], delimiter: str, path: Path) -> Iterator[MentionRow]:
     rows = csv_rows(lines, delimiter, partial(unclosed, path))
-    header = [cell.strip() for cell in next((row.cells for row in rows if any(row.cells)), ())]
+    top = next((row for row in rows if any(cell.strip() for cell in row.cells)), Row(1, 1, []))
+    header = [cell.strip() for cell in top.cells]
     if COLUMN not in header:
         what = f"no column {COLUMN!r} among {', '.join(map(repr, header)) or 'none'}"
-        raise CorpusError(f"{path}:1", what, "name the column so, or give a .txt file of one mention a line")
+        raise CorpusError(
+            f"{path}:{top.first}", what, "name the column so, or give a .txt file of one mention a line"
+        )
     return _cells(rows, header.index(COLUMN))
 
 

@@ -16,11 +16,15 @@ MOST_CHARACTERS = 500
 """A longer string names no entity: such a mention is NIL, and is not encoded."""
 
 
+def composed(text: str) -> str:
+    """The text with each letter and its marks as one character (Unicode's NFC), where they are written apart,
+    as on macOS and by some converters of PDF."""
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
+
+
 def normal_form(text: str) -> str:
-    """A name or mention as linking compares it: single spaces, and each letter with its marks as one
-    character (Unicode's NFC); macOS and some converters of PDF write them apart."""
-    spaced = " ".join(text.split())
-    return spaced if spaced.isascii() else unicodedata.normalize("NFC", spaced)
+    """A name or mention as linking compares it: `composed`, with single spaces."""
+    return composed(" ".join(text.split()))
 
 
 def unanswerable(text: str) -> str | None:
@@ -82,7 +86,7 @@ class MentionReading:
         type: str | None = None,
         sentence: str | None = None,
     ) -> None:
-        """Take a mention, white space around it left out; an empty one is rejected.
+        """Take a mention, `composed`, white space around it left out; an empty one is rejected.
 
         Args:
             entity_ids: its ids, or a field that may hold several.
@@ -96,7 +100,7 @@ class MentionReading:
             self.reject(where, what, "write the character itself, in UTF-8")
         else:
             found = tuple(dict.fromkeys(ids))
-            self.mentions.append(MentionString(text.strip(), found, type, whole, sentence))
+            self.mentions.append(MentionString(composed(text.strip()), found, type, whole, sentence))
 
 
 def ids_of(value: str, entity_of: Callable[[str], str | None] = lambda _: None) -> tuple[str, ...]:

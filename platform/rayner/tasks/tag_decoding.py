@@ -6,32 +6,34 @@ from collections.abc import Sequence
 
 import numpy as np
 
+MOST_APART = 700.0
+"""Of scores at a place, and twice of those between labels: the exponential of less is no 0 in float64."""
+
 
 def log_marginals(scores: np.ndarray, between: np.ndarray) -> np.ndarray:
     """[T, C] the log-probability of each label at each place, under exp of the sum of scores [T, C] and of
-    `between` [C, C] over all sequences (forward-backward); none is below -708.
+    `between` [C, C] over all sequences (forward-backward); below -700 it may be -708.
 
     What reaches a place is scaled to a sum of 1, and products take the place of logarithms of sums, which
-    cost the square of the labels in exponentials.
+    cost the square of the labels in exponentials; those are left for scores so far apart that a product
+    would be 0.
     """
     if not len(scores):
         return np.zeros(scores.shape)
+    if not np.ptp(scores, axis=1).max() + 2 * np.ptp(between) < MOST_APART:
+        return _log_marginals_by_sums(scores, between)
     own = np.exp(scores.astype(np.float64) - scores.max(1, keepdims=True))
     step = np.exp(between.astype(np.float64) - between.max())
     before, after = np.empty(own.shape), np.ones(own.shape)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        before[0] = own[0] / own[0].sum()
-        for place in range(1, len(own)):
-            reached = before[place - 1] @ step * own[place]
-            before[place] = reached / reached.sum()
-        for place in range(len(own) - 2, -1, -1):
-            reached = step @ (own[place + 1] * after[place + 1])
-            after[place] = reached / reached.sum()
-        joint = before * after
-        joint /= joint.sum(1, keepdims=True)
-    if not np.isfinite(joint).all():
-        # Scores so far apart that all sequences of some label are 0 as numbers.
-        return _log_marginals_by_sums(scores, between)
+    before[0] = own[0] / own[0].sum()
+    for place in range(1, len(own)):
+        reached = before[place - 1] @ step * own[place]
+        before[place] = reached / reached.sum()
+    for place in range(len(own) - 2, -1, -1):
+        reached = step @ (own[place + 1] * after[place + 1])
+        after[place] = reached / reached.sum()
+    joint = before * after
+    joint /= joint.sum(1, keepdims=True)
     return np.log(np.maximum(joint, np.finfo(np.float64).tiny))
 
 

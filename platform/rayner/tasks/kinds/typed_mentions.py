@@ -60,7 +60,7 @@ class TypedMentions:
     ) -> GoldItems:
         """The documents of files in any format that `corpus convert` reads; the recipe's `corpus.rename`
         holds for them too. The notes have `untyped`, mentions whose types nobody said: they do not count. The
-        log names types that the predictor lacks.
+        log names types that the predictor does not look for.
 
         Args:
             types: only mentions that have one of these types.
@@ -72,12 +72,13 @@ class TypedMentions:
         wanted = None if types is None else frozenset(types)
         # Gone through once more before anything is answered: it costs little beside the answers.
         counts = mapper(partial(_typed, documents.change, wanted), documents.found.units)
-        typed = sum(counts, Counter[bool]())
-        if not typed[True]:
-            what = f"{counted(typed.total(), 'mention')}, none with a type"
+        typed = sum(counts, Counter[str | bool]())
+        untyped, mentions = typed.pop(False, 0), typed.pop(True, 0)
+        if not mentions:
+            what = f"{counted(untyped, 'mention')}, none with a type"
             raise CorpusError(", ".join(map(str, paths)), what, "name a corpus whose mentions have types")
-        _name_unknown_types(documents.found.fine_types, getattr(predictor, "types", None))
-        return GoldItems((_of_types(d, wanted) for d in documents), {"untyped": typed[False]})
+        _name_unknown_types(typed, getattr(predictor, "types", None))
+        return GoldItems((_of_types(d, wanted) for d in documents), {"untyped": untyped})
 
     def scored(self, item: Document) -> Document:
         """As of documents."""
@@ -134,23 +135,26 @@ class TypedMentions:
         return Documents().source(recipe)  # pyright: ignore[reportArgumentType]
 
 
-def _typed(change: Change, wanted: Set[str] | None, unit: Unit) -> Counter[bool]:
-    """How many mentions of a unit have gold types, and how many have none."""
-    documents = read_documents(unit, change)
-    return Counter(bool(gold_types(m)) for d in documents for m in _of_types(d, wanted).mentions)
+def _typed(change: Change, wanted: Set[str] | None, unit: Unit) -> Counter[str | bool]:
+    """How many mentions of a unit have gold types (True), have none (False), and have each type."""
+    found = Counter[str | bool]()
+    for document in read_documents(unit, change):
+        for types in map(gold_types, _of_types(document, wanted).mentions):
+            found.update([bool(types), *types])
+    return found
 
 
-def _name_unknown_types(found: Counter[str], types: Sequence[str] | None) -> None:
+def _name_unknown_types(found: Mapping[Any, int], types: Sequence[str] | None) -> None:
     """Say which gold types cannot be found, and whether none can."""
     if types is None:
         return
     others = Counter({name: count for name, count in found.items() if name not in set(types)})
     if others and len(others) == len(found):
-        log.warning("no mention has a type that the checkpoint knows: scores of 0 tell nothing")
+        log.warning("no mention has a type that is looked for: scores of 0 tell nothing")
     if others:
         named = ", ".join(f"{name} ({count})" for name, count in others.most_common(MOST_TYPES))
         more = f" and {len(others) - MOST_TYPES:,} more" if len(others) > MOST_TYPES else ""
-        log.warning("types that the checkpoint lacks count as not found: %s%s", named, more)
+        log.warning("types that are not looked for count as not found: %s%s", named, more)
 
 
 def _of_types(document: Document, wanted: Set[str] | None) -> Document:
