@@ -112,6 +112,16 @@ def test_a_checkpoint_that_is_due_when_dev_is_scored_is_written(
     assert stored == list(range(1, state.steps + 1))
 
 
+@pytest.mark.parametrize(("minutes", "overdue"), [(1e-9, True), (60.0, False)])
+def test_slow_steps_do_not_keep_a_checkpoint_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, minutes: float, overdue: bool
+) -> None:
+    stored: list[int] = []
+    monkeypatch.setattr(worker, "save_last", lambda out, learner, state, _: stored.append(state.step))
+    state = work(toy_run(tmp_path, epochs=1, log_every=2, checkpoint_minutes=minutes))
+    assert stored == sorted({*(range(2, state.steps, 2) if overdue else ()), state.steps})
+
+
 def test_the_average_is_what_is_kept(tmp_path: Path) -> None:
     work(toy_run(tmp_path / "with", epochs=1, average=0.9))
     work(toy_run(tmp_path / "without", epochs=1))

@@ -98,6 +98,8 @@ class Loop:
     epoch_state: State | None = None
     numbers: dict[str, float] = field(default_factory=dict)
     reported: float = -math.inf
+    saved: float = field(default_factory=time.monotonic)
+    """When `last/` was written, or the run begun."""
 
     def move(self, **changes: Any) -> None:
         """Change how far the run is."""
@@ -198,11 +200,13 @@ def _train_epoch(loop: Loop) -> None:
             take_step(loop.learner, step, progress)
             loop.clock.add(step)
             loop.move(step=progress.step + 1, position=loop.state.position + 1)
+            is_due = loop.state.step % training.checkpoint_every == 0
             if loop.state.step % training.log_every == 0:
                 _log(loop, rate)
+                is_due |= _is_overdue(loop)
             if loop.state.position in pauses:
                 _pause(loop, len(plan))
-            elif loop.state.step % training.checkpoint_every == 0:
+            elif is_due:
                 _save_last(loop)
             if loop.state.finished:
                 return
@@ -242,6 +246,12 @@ def _log(loop: Loop, rate: float) -> None:
             **loop.clock.read(state.steps - state.step),
         }
     )
+
+
+def _is_overdue(loop: Loop) -> bool:
+    """Whether slow steps have kept `last/` waiting, by the clock of worker 0."""
+    limit = 60 * loop.run.recipe.training.checkpoint_minutes
+    return on_first(lambda: time.monotonic() - loop.saved >= limit)
 
 
 def _pause(loop: Loop, steps_of_epoch: int) -> None:
@@ -317,6 +327,7 @@ def _save_last(loop: Loop) -> None:
             run.publication.push()
         return loop.state.finished or time.monotonic() - loop.reported >= SECONDS_BETWEEN_REPORTS
 
+    loop.saved = time.monotonic()
     # One clock decides: who reports waits for the others.
     if on_first(save) and run.report is not None:
         run.report(loop.numbers, run.out / LAST)
