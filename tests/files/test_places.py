@@ -10,11 +10,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import obstore
 import pytest
 from pyarrow.fs import FileSystem
 
 from rayner.errors import InputError
+from rayner.files import places
 from rayner.files.fetching import local
 from rayner.files.places import Place, place_of
 from rayner.files.publishing import Publication
@@ -147,3 +149,26 @@ def test_the_uris_of_a_bucket_share_a_client_for_as_long_as_the_settings_hold(
 def test_a_uri_that_is_not_utf_8_is_refused(storage: Storage) -> None:
     with pytest.raises(InputError, match="cannot be reached"):
         place_of(f"s3://{BUCKET}/%FF")
+
+
+def test_a_file_whose_store_tells_no_time_is_read_again_where_it_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAYNER_LOCAL", str(tmp_path))
+    files, uri = fsspec.filesystem("memory"), "memory://changing/kb.csv"
+    assert place_of(uri).info().mtime_ns is None
+    for content in (b"old", b"new"):
+        files.pipe("/changing/kb.csv", content)
+        assert local(uri).read_bytes() == content
+    files.pipe("/changing/kb.csv", b"old")
+    # Of a store that says nothing at all, too.
+    monkeypatch.setattr(places, "_TELL_OF_CHANGES", ())
+    assert local(uri).read_bytes() == b"old"
+    files.rm("/changing", recursive=True)
+
+
+def test_what_has_not_changed_is_fetched_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAYNER_LOCAL", str(tmp_path))
+    fsspec.filesystem("memory").pipe("/kept/kb.csv", b"old")
+    assert local("memory://kept/kb.csv") == local("memory://kept/kb.csv")
+    fsspec.filesystem("memory").rm("/kept", recursive=True)

@@ -197,7 +197,7 @@ def _look(place: Place) -> Found | None:
     info = place.info()
     if info.type == fs.FileType.File:
         folder = place.at(place.path.rpartition("/")[0])
-        return Found(folder, {info.base_name: _plain(info.base_name, info)}, is_file=True)
+        return Found(folder, {info.base_name: _plain(info.base_name, info, place)}, is_file=True)
     if (described := find_manifest(place)) is not None:
         base, manifest, rest = described
         entries = manifest.below(rest)
@@ -208,7 +208,7 @@ def _look(place: Place) -> Found | None:
     entries = {}
     for one in place.files(recursive=True):
         name = one.path.removeprefix(start)
-        entries[name] = _plain(name, one)
+        entries[name] = _plain(name, one, place)
     _check_names(entries, place)
     return Found(place, entries, is_file=False) if entries else None
 
@@ -229,9 +229,9 @@ def _check_names(names: Mapping[str, Entry], place: Place) -> None:
             raise InputError(shown, what, "rename it, or name files and folders beside it")
 
 
-def _plain(name: str, info: fs.FileInfo) -> Entry:
+def _plain(name: str, info: fs.FileInfo, place: Place) -> Entry:
     """A file without a manifest is known by its place, size and time."""
-    about = f"{info.path} {info.size} {info.mtime_ns}"
+    about = f"{info.path} {info.size} {place.time_of(info)}"
     return Entry(name, info.size or 0, "of " + hashlib.sha256(about.encode()).hexdigest())
 
 

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -26,6 +27,8 @@ _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 _OF_A_BUCKET = re.compile(r"(s3://[^/?]+)((?:/[^/?]+)*)/?")
 _WHOLE_ON_CLOSE = {"s3", "gcs", "abfs"}
 """File systems on which a file appears when its stream is closed, complete or not at all."""
+_TELL_OF_CHANGES = ("etag", "ETag", "blob_id", "last_modified", "last_commit", "created")
+"""What packages of fsspec say of a file, each something else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,16 @@ class Place:
         """What lies here."""
         found = self.filesystem.get_file_info([self.path])
         return found[0]
+
+    def time_of(self, file: fs.FileInfo) -> str:
+        """When a file here was written, or what else its store says by which it can be told that it changed;
+        of one of which nothing is said, now."""
+        if file.mtime_ns is not None:
+            return str(file.mtime_ns)
+        handler = getattr(self.filesystem, "handler", None)
+        about = handler.fs.info(file.path) if isinstance(handler, fs.FSSpecHandler) else {}
+        known = {name: str(about[name]) for name in _TELL_OF_CHANGES if about.get(name) is not None}
+        return str(known or time.time_ns())
 
     def files(self, recursive: bool = False) -> list[fs.FileInfo]:
         """The files in this folder, by path; none where there is no such folder."""

@@ -78,11 +78,22 @@ def test_a_part_without_a_document_is_told_of_its_option(
 def test_parts_that_are_there_are_kept_and_the_others_written(tmp_path: Path) -> None:
     recipe: Any = parse_recipe(tiny_recipe(tmp_path / "corpus", "tagger"), "recipe")
     cut_corpora(recipe, tmp_path / "parts", folds=2, held_out=0)
-    one, other = sorted((tmp_path / "parts").iterdir())
+    one, other = sorted((tmp_path / "parts").glob("*.parquet"))
     before = one.read_bytes(), one.stat().st_mtime_ns, other.read_bytes()
     other.unlink()
     cut_corpora(recipe, tmp_path / "parts", folds=2, held_out=0)
     assert (one.read_bytes(), one.stat().st_mtime_ns, other.read_bytes()) == before
+
+
+@pytest.mark.parametrize("folds", [0, 2])
+def test_parts_of_a_corpus_that_has_changed_are_refused(tmp_path: Path, folds: int) -> None:
+    recipe: Any = parse_recipe(tiny_recipe(tmp_path / "corpus", "tagger"), "recipe")
+    for _ in range(2):
+        cut_corpora(recipe, tmp_path / "sweep/corpora", folds=folds, held_out=0.2)
+    with Path(recipe.corpus.train[0]).open("a") as file:
+        file.write('{"document_id": "more", "text": "Ada ran."}\n')
+    with pytest.raises(CorpusError, match="sweep: has the parts of a corpus whose files have changed since"):
+        cut_corpora(recipe, tmp_path / "sweep/corpora", folds=folds, held_out=0.2)
 
 
 def test_a_corpus_is_not_held_while_it_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import pytest
 from rayner.errors import InputError, RecipeError
 from rayner.runtime.sweeps.plan import Plan
 from rayner.runtime.sweeps.sampling import draws, grid, key_of, trial_name
-from rayner.runtime.sweeps.space import Space, check_space, choices, extremes, load_space
+from rayner.runtime.sweeps.space import Space, check_space, choices, described, extremes, load_space
 from rayner.runtime.sweeps.sweep_settings import objectives, resolve_settings, sweep_settings
 from rayner.runtime.sweeps.trainable import settings_of
 from rayner.tasks.registry import parse_recipe
@@ -342,3 +342,38 @@ def test_a_module_that_cannot_be_imported_is_told_in_a_line(
 def test_a_space_without_a_name_is_told_in_a_line() -> None:
     with pytest.raises(InputError):
         load_space(":space")
+
+
+@pytest.mark.parametrize(
+    ("domains", "search"),
+    [
+        ('{"training.epochs": [1, 2], "windows.overlap": 64}', "grid"),
+        ('{"training.epochs": tune.grid_search([1, 2]), "windows.overlap": 64}', "grid"),
+        ('{"training.epochs": [1, 2], "windows.overlap": tune.choice([8, 64])}', None),
+    ],
+)
+def test_lists_alone_are_a_grid(tmp_path: Path, domains: str, search: str | None) -> None:
+    (tmp_path / "lists.py").write_text(f"from ray import tune\ndef space():\n    return {domains}\n")
+    assert load_space(str(tmp_path / "lists.py")).search == search
+
+
+def test_values_of_a_space_are_told_apart_and_equal_ones_are_one(tmp_path: Path) -> None:
+    made = [
+        "tune.uniform(0.001, 0.01)",
+        "tune.quniform(0.001, 0.01, 0.001)",
+        "tune.loguniform(0.001, 0.01)",
+        "tune.qloguniform(0.001, 0.01, 0.001)",
+        "[1, 2, 1]",
+        '["1", "2", "1"]',
+        "[(1, 2), (1,), (1, 2)]",
+    ]
+    spaces = []
+    for domain in made:
+        (tmp_path / "some.py").write_text(f"from ray import tune\ndef space(): return {{'a': {domain}}}\n")
+        spaces.append(load_space(str(tmp_path / "some.py")))
+    words = [described(space)["a"] for space in spaces]
+    assert len(set(words)) == len(made)
+    assert words[3] == "0.001 to 0.01 in steps of 0.001 (log)"
+    assert [len(grid(space)) for space in spaces[4:]] == [2, 2, 2]
+    # Optuna looks for the lists of trials among them.
+    assert choices(spaces[-1].domains["a"]) == [[1, 2], [1], [1, 2]]

@@ -41,6 +41,7 @@ from rayner.runtime.corpora.kept_parts import (
     unchanged,
 )
 from rayner.runtime.corpora.part_folders import HIDDEN, Output
+from rayner.runtime.corpora.taken import files_of_documents
 from rayner.runtime.parallel import code_digest
 from rayner.runtime.run_folder import check_apart, check_out
 from rayner.supervision.dictionaries import Dictionary, Name, label_document
@@ -206,7 +207,8 @@ def process(
         parts = cut_parts(units, purpose, part_bytes)
         key = hashlib.sha256(canonical([to, *(part.key for part in parts)]).encode()).hexdigest()
         finished = _read_counts(folder)
-        if finished.get("key") == key and not fresh and _holds_documents(output):
+        output.earlier = finished.get("to", "parquet") if finished else None
+        if finished.get("key") == key and not fresh and _holds_documents(output, to, finished):
             log.info("%s is up to date", folder)
             # A run that was killed at its very end has left its parts.
             output.end()
@@ -233,7 +235,8 @@ def process(
         if to != "parquet":
             counts |= {"to": to, "lost": dict(assembled.lost.most_common())}
         reasons = {"repaired": assembled.repaired, "ignored": assembled.ignored}
-        finished = {**counts, "reasons": reasons, "key": key, "notes": assembled.notes}
+        files = files_of_documents(output.names(), to)
+        finished = {**counts, "reasons": reasons, "key": key, "files": files, "notes": assembled.notes}
         write_json(folder / COUNTS, finished)
         output.end()
         return counts, assembled.notes
@@ -296,10 +299,12 @@ def _is_ours(out: Path) -> bool:
     return is_lost or "key" in _read_counts(out) or (out / HIDDEN).exists()
 
 
-def _holds_documents(output: Output) -> bool:
-    """Whether a finished folder still has any: who removed them would be told that all is done."""
+def _holds_documents(output: Output, to: str, finished: Mapping[str, Any]) -> bool:
+    """Whether a finished folder still has its files: who removed some would be told that all is done."""
     output.check_whole()
-    return any(name not in _BESIDE for name in output.names())
+    # Who works on the files of another format may have taken some out.
+    least = finished.get("files", 1) if to == "parquet" else 1
+    return files_of_documents(output.names(), to) >= least
 
 
 def _read_counts(out: Path) -> dict[str, Any]:

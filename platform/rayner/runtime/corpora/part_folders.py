@@ -40,10 +40,12 @@ class Output:
     Attributes:
         parts: the folder of the folders of parts, or its URI.
         known: the folder on this machine of what is known of parts: all of it, or at a URI what was fetched.
+        earlier: the format of the documents that are there; None where that is not known, or there are none.
     """
 
     def __init__(self, folder: Path, publication: Publication | None = None) -> None:
         self.folder = folder
+        self.earlier: str | None = None
         self.known = self.parts = folder / HIDDEN
         self._publication = publication
         if publication is not None:

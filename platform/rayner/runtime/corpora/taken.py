@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import re
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from rayner.tasks.base import ParallelMap
 
 LOSSES = "losses.jsonl"
+NUMBERED = re.compile(r"documents-\d{5,}\.\w+")
 _ROWS = 256
 _COUNTS = "written.json"
 _BESIDE = (_COUNTS, LOSSES)
@@ -141,8 +143,17 @@ def _write_into(to: str, part: Taken, folder: Path) -> None:
 
 
 def _remove_stale(output: Output) -> None:
-    """Remove what an earlier conversion put in place, in whatever format."""
+    """Remove what an earlier conversion put in place, and no file of anyone else."""
     names = output.names()
-    notes = [name for name in names if name.endswith(".ann")]
+    # Files named by their documents may be anybody's where no earlier conversion wrote such.
+    by_document = output.earlier is None or WRITERS[output.earlier].named_by_document
+    notes = [name for name in names if by_document and name.endswith(".ann")]
     texts = [f"{Path(name).stem}.txt" for name in notes]
-    output.remove([LOSSES, *notes, *texts, *(name for name in names if name.startswith("documents-"))])
+    output.remove([LOSSES, *notes, *texts, *filter(NUMBERED.fullmatch, names)])
+
+
+def files_of_documents(names: Iterable[str], to: str) -> int:
+    """How many of the files hold documents in the format."""
+    if WRITERS[to].named_by_document:
+        return sum(name.endswith(".ann") for name in names)
+    return sum(NUMBERED.fullmatch(name) is not None for name in names)

@@ -63,9 +63,10 @@ def effects(points: Sequence[Point], names: Mapping[str, str], metric: str) -> s
                     fillstyle="full" if finished else "none",
                     alpha=0.85 if finished else 0.5,
                     markersize=5.5,
-                    label="finished" if finished else "stopped early",
+                    label="finished" if finished else "not finished",
                 )
-            _medians(axes, x, points)
+            if ticks is not None:
+                _medians(axes, x, points)
             _ticks(axes, values, ticks)
             axes.set_xlabel(short(name))
             percent_axis(axes.yaxis)

@@ -77,7 +77,7 @@ def _setup(run: Path) -> Part:
     if isinstance(corpus, Mapping):
         rows |= {name: _first(_many(corpus.get(name)), MOST_FILES) for name in ("train", "dev")}
         if fraction := corpus.get("dev_fraction"):
-            rows["dev"] = f"{fraction:.0%} of the training documents"
+            rows["dev"] = f"{100 * fraction:g}% of the training documents"
     for name, key in (
         ("knowledge_base", "paths"),
         ("mentions", "train"),
@@ -91,7 +91,7 @@ def _setup(run: Path) -> Part:
             title = "knowledge base" if key == "paths" else f"{name}, {key}"
             rows[title] = _first(_many(section.get(key)), MOST_FILES)
             if key == "dev" and (fraction := section.get("dev_fraction")):
-                rows[title] = f"{fraction:.0%} of those of train"
+                rows[title] = f"{100 * fraction:g}% of those of train"
     types = recipe.get("types")
     if isinstance(types, list):
         names = [t.get("name") if isinstance(t, Mapping) else t for t in types]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import compress
 from pathlib import Path
@@ -14,10 +16,12 @@ import numpy as np
 from rayner.config import BaseRecipe
 from rayner.config.recipe_files import with_settings
 from rayner.errors import CorpusError, InputError
+from rayner.files.whole import write_json
 from rayner.tasks.kinds.base import Source
 from rayner.tasks.registry import task_of
 
 FOLDER = "corpora"
+SOURCE = "source.json"
 _HELD_OUT_SEED = 1
 """Other than that of `dev_fraction` and of folds, so that what is held out cuts through all of them."""
 
@@ -48,7 +52,7 @@ def cut_corpora(recipe: BaseRecipe, folder: Path, folds: int, held_out: float) -
 
     Raises:
         InputError: there is nothing to choose settings by.
-        CorpusError: a part would be empty.
+        CorpusError: a part would be empty, or the parts that are there are of another corpus.
     """
     source = task_of(recipe).kind.source(recipe)
     section = getattr(recipe, source.section)
@@ -59,8 +63,9 @@ def cut_corpora(recipe: BaseRecipe, folder: Path, folds: int, held_out: float) -
         return Corpora([{}], {}, None)
 
     files = _Files(source, folder)
-    items = source.items()
-    settled = {name: files.write_all(other, name) for name, other in source.others.items()}
+    items = _Known(source.items())
+    others = {name: _Known(other()) for name, other in source.others.items()}
+    settled = {name: files.write_all(other, name) for name, other in others.items()}
     settled |= source.settled
     rest: Changes = {}
     alone: Changes | None = None
@@ -94,6 +99,7 @@ def cut_corpora(recipe: BaseRecipe, folder: Path, folds: int, held_out: float) -
             }
             for name in names
         ]
+    _check_source(folder, [part.digest for part in (items, *others.values())])
     files.write(items)
     found = Corpora(
         folds=[_dotted(source.section, changes) for changes in fold_changes],
@@ -145,17 +151,45 @@ class _Files:
                     if is_taken:
                         write(item)
 
-    def write_all(self, items: Callable[[], Iterable[Any]], name: str) -> list[str]:
-        """Write all items into one file, unless it is there."""
+    def write_all(self, items: Iterable[Any], name: str) -> list[str]:
+        """Write all items into one file, unless it is there; they are gone through in any case."""
         path = self._path(name)
-        if not path.exists():
-            with self._source.writing(path) as write:
-                for item in items():
-                    write(item)
+        with nullcontext(_nowhere) if path.exists() else self._source.writing(path) as write:
+            for item in items:
+                write(item)
         return [str(path)]
 
     def _path(self, name: str) -> Path:
         return self._folder / f"{name}{self._source.suffix}"
+
+
+@dataclass
+class _Known:
+    """Items, and once they were gone through what tells them from others."""
+
+    items: Iterable[Any]
+    digest: str = ""
+
+    def __iter__(self) -> Iterator[Any]:
+        found = hashlib.blake2b(digest_size=16)
+        for item in self.items:
+            found.update(repr(item).encode(errors="surrogatepass"))
+            yield item
+        self.digest = found.hexdigest()
+
+
+def _check_source(folder: Path, digests: Sequence[str]) -> None:
+    """Refuse parts of a corpus that was another by then."""
+    path = folder / SOURCE
+    if not path.exists():
+        write_json(path, digests)
+    elif json.loads(path.read_text("utf-8")) != list(digests):
+        what = "has the parts of a corpus whose files have changed since"
+        raise CorpusError(str(folder.parent), what, "start over with --fresh, or name another --out")
+
+
+def _nowhere(item: Any) -> None:
+    pass
 
 
 @dataclass(frozen=True)

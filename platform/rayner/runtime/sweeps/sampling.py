@@ -54,7 +54,9 @@ def grid(space: Space) -> list[dict[str, Any]]:
             what, hint = f"{key} is a range, which no grid can hold", "list its values, or search at random"
             raise InputError(f"space {space.name}", what, hint)
         lists[key] = values
-    return [dict(zip(lists, row, strict=True)) for row in itertools.product(*lists.values())]
+    rows = [dict(zip(lists, row, strict=True)) for row in itertools.product(*lists.values())]
+    # A value that is listed twice is one setting.
+    return list({key_of(row): row for row in rows}.values())
 
 
 def draws(space: Space, count: int, seed: int) -> list[dict[str, Any]]:

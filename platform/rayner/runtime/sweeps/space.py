@@ -77,7 +77,8 @@ def load_space(text: str) -> Space:
     said = {name.lower(): getattr(module, name, None) for name in ("TASK", "METRIC", "MODE", "SCHEDULER")}
     # A grid says of itself that it is one, whatever else its file holds.
     all_grids = all(_is_grid(domain) for domain in domains.values())
-    search = "grid" if all_grids else getattr(module, "SEARCH", None)
+    has_lists_alone = not any(hasattr(domain, "sample") for domain in domains.values())
+    search = "grid" if all_grids else getattr(module, "SEARCH", "grid" if has_lists_alone else None)
     name = f"{Path(place).stem}:{build.__name__}" if colon else Path(place).stem
     return Space(
         name, {str(k): _domain(f"space {name}: {k}", v) for k, v in domains.items()}, search=search, **said
@@ -204,11 +205,16 @@ def described(space: Space) -> dict[str, str]:
 
 
 def _in_words(domain: Any) -> str:
+    from ray.tune.search.sample import Quantized
+
     values = choices(domain)
     if values is not None:
-        return f"one of {', '.join(map(str, values))}"
-    scale = " (log)" if "Log" in type(domain.get_sampler()).__name__ else ""
-    return f"{domain.lower:g} to {domain.upper:g}{scale}" if hasattr(domain, "lower") else str(domain)
+        return f"one of {', '.join(map(repr, values))}"
+    sampler = domain.get_sampler()
+    step = f" in steps of {sampler.q:g}" if isinstance(sampler, Quantized) else ""
+    drawn_by = sampler.get_sampler() if isinstance(sampler, Quantized) else sampler
+    scale = " (log)" if "Log" in type(drawn_by).__name__ else ""
+    return f"{domain.lower:g} to {domain.upper:g}{step}{scale}" if hasattr(domain, "lower") else str(domain)
 
 
 def _module(place: str) -> ModuleType:
@@ -264,7 +270,8 @@ def _domain(where: str, value: Any) -> Any:
         values = [values]
     if not values:
         raise InputError(where, "a key without any value", "list at least one")
-    return tune.choice(list(values))
+    # Lists, as trials have them: Optuna does not find a tuple among its values again.
+    return tune.choice([plain(one) for one in values])
 
 
 def _refuse_range(where: str, domain: Any) -> None:
