@@ -12,6 +12,8 @@ from html import escape
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
+from rayner.metrics.shown import is_fraction
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
@@ -98,6 +100,12 @@ def percent_axis(axis: Axis) -> None:
     from matplotlib.ticker import FuncFormatter
 
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{round(100 * value, 4):g}%"))
+
+
+def score_axis(axis: Axis, *metrics: str) -> None:
+    """Label scores as percentages where all are fractions."""
+    if all(map(is_fraction, metrics)):
+        percent_axis(axis)
 
 
 def whole_axis(axis: Axis, ticks: int) -> None:

@@ -18,6 +18,7 @@ from rayner.runtime.reports.drawing import (
     bar_size,
     name_bars,
     percent_axis,
+    score_axis,
     short,
     side_by_side,
     svg,
@@ -47,10 +48,9 @@ def training_curves(losses: Mapping[str, Points], scores: Mapping[str, Points], 
                 axes.plot(x, y, style, color=color, label=name, marker=marker, markersize=4)
             axes.set(title=title, xlabel="step")
             whole_axis(axes.xaxis, 5)
+            axes.yaxis.set_major_formatter("{x:g}")
             if title == "dev":
-                percent_axis(axes.yaxis)
-            else:
-                axes.yaxis.set_major_formatter("{x:g}")
+                score_axis(axes.yaxis, *lines)
             if any(lines):
                 axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=2)
 

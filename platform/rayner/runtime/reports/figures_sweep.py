@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rayner.runtime.reports.drawing import INK, SERIES, WIDTH, percent_axis, short, svg, whole_axis
+from rayner.runtime.reports.drawing import INK, SERIES, WIDTH, score_axis, short, svg, whole_axis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -69,7 +69,7 @@ def effects(points: Sequence[Point], names: Mapping[str, str], metric: str) -> s
                 _medians(axes, x, points)
             _ticks(axes, values, ticks)
             axes.set_xlabel(short(name))
-            percent_axis(axes.yaxis)
+            score_axis(axes.yaxis, metric)
         for axes in grid.ravel()[len(names) :]:
             axes.remove()
         for axes in grid[:, 0]:
@@ -143,7 +143,7 @@ def learning_curves(curves: Sequence[Curve], metric: str) -> str:
                 label=f"trial {curve.number}" if named else "_",
             )
         axes.set(xlabel="epochs, of all runs of a trial", ylabel=metric)
-        percent_axis(axes.yaxis)
+        score_axis(axes.yaxis, metric)
         whole_axis(axes.xaxis, 10)
         if any(curve.finished for curve in curves):
             figure.legend(loc="outside upper right", ncols=_MOST_CURVES_NAMED, fontsize=9)
@@ -165,7 +165,7 @@ def pareto_front(rows: Sequence[tuple[int, float, float, bool]], metric: str, mo
                 offset = (5, -11) if more_is_better else (5, 5)
                 axes.annotate(f"{number}", (seconds, score), offset, textcoords="offset points", fontsize=8.5)
         axes.set(xlabel="seconds of training", ylabel=metric)
-        percent_axis(axes.yaxis)
+        score_axis(axes.yaxis, metric)
 
     return svg(f"{metric} against seconds of training", (WIDTH, 3.2), draw)
 

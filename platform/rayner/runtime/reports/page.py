@@ -9,10 +9,12 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from rayner.counted import counted
+from rayner.metrics.shown import shown_score
 
 
 def render(template: str, **values: Any) -> str:
-    """A page from a template of this folder; all know `now` and the filters `counted` and `percent`."""
+    """A page from a template of this folder; all know `now` and the filters `counted`, `percent` and
+    `score` (of a metric's name)."""
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
@@ -22,4 +24,5 @@ def render(template: str, **values: Any) -> str:
     )
     environment.filters["counted"] = counted
     environment.filters["percent"] = lambda value: f"{100 * value:.1f}"
+    environment.filters["score"] = lambda value, name: shown_score(name, value)
     return environment.get_template(template).render(now=datetime.now().astimezone(), **values)
