@@ -42,7 +42,9 @@ from benchmarks.typing_runs import (
     publish,
     score,
 )
+from rayner.counted import counted
 from rayner.errors import RaynerError
+from rayner.tasks.checkpoint import read_recipe
 from rayner.tasks.predict import predict
 from rayner.tasks.registry import load_recipe, task_of
 
@@ -83,6 +85,16 @@ def encoder_of(name: str, runs: Path, cut: Cut) -> str:
             )
         return str(last)
     return pretrain(runs / name.replace(" ", "_"), PRETRAINING[name], cut)
+
+
+def about_pretraining(name: str, runs: Path) -> str:
+    """What an encoder that this benchmark did not pre-train learned from."""
+    out = runs / name.replace(" ", "_")
+    result = json.loads((out / "result.json").read_text("utf-8"))
+    training: Any = read_recipe(out).training
+    passes = counted(training.epochs, "pass", "passes")
+    size = f"{result['steps']} steps of {training.tokens_per_step:,} sub-words in {passes}"
+    return f"Here {name} is another pre-training on chains: {size}, {result['compute_precision']}."
 
 
 def chain_metrics(name: str, runs: Path, cut: Cut) -> dict[str, float]:
@@ -158,18 +170,20 @@ def main() -> None:
         headline="macro_f1",
         where=lambda row: row["encoder"] == "coreference chains",
     )
+    others = [encoder for encoder in options.encoders if encoder not in ENCODERS]
     outs = {run.out(runs): f"{run.encoder}, {run.mode}" for run in planned}
     trainings = [run.out(runs) / str(n) for run in planned for n in range(len(cut.settings(run.mode)))]
     publish(
         "typing_results",
         options,
-        f"typing_{name}" + ("_tuned" if tuned else ""),
+        "_".join([f"typing_{name}", *(["tuned"] if tuned else []), *(o.replace(" ", "_") for o in others)]),
         table,
         shown,
         [*trainings, *(runs / e.replace(" ", "_") for e in options.encoders if e != "untrained")],
         f"{corpus.title}, {'tuned encoders, ' if tuned else ''}and what pre-training adds",
         [
             " ".join(str(__doc__).split("\n\n")[2].split()),
+            *(about_pretraining(other, runs) for other in others),
             cut.words(),
             not_finished(outs),
             "One seed of each pre-training. Published: ALBERT and RoBERTa, on 4 million news stories.",

@@ -11,7 +11,10 @@ from benchmarks import typing_results
 from benchmarks.typing_corpora import CORPORA
 from benchmarks.typing_results import Run
 from benchmarks.typing_runs import SCORED, Cut
+from rayner.config.recipe_files import dump_recipe
 from rayner.errors import RaynerError
+from rayner.tasks.registry import parse_recipe
+from tests.tasks.chains.small_chains import chains_recipe
 
 
 @pytest.mark.parametrize("name", ["gum", "litbank"])
@@ -29,6 +32,15 @@ def test_an_encoder_that_was_never_trained_is_named(tmp_path: Path) -> None:
     assert typing_results.encoder_of("novels", tmp_path, Cut()) == str(tmp_path / "novels" / "last")
     with pytest.raises(RaynerError, match=r"--encoders: .*/stories/last is no folder"):
         typing_results.encoder_of("stories", tmp_path, Cut())
+
+
+def test_another_pretraining_is_told_by_its_size(tmp_path: Path) -> None:
+    recipe = parse_recipe(chains_recipe(tmp_path, training={"tokens_per_step": 8192, "epochs": 1}), "recipe")
+    (tmp_path / "novels").mkdir()
+    (tmp_path / "novels/recipe.yaml").write_text(dump_recipe(recipe))
+    (tmp_path / "novels/result.json").write_text('{"steps": 197, "compute_precision": "bfloat16"}')
+    told = typing_results.about_pretraining("novels", tmp_path)
+    assert "197 steps of 8,192 sub-words in 1 pass, bfloat16" in told
 
 
 def test_a_gain_and_its_interval_are_over_documents(tmp_path: Path) -> None:
