@@ -69,6 +69,11 @@ def test_an_abbreviation_of_two_entities_is_not_expanded() -> None:
     assert expansions(base) == {"LAP": "Lightweight Access Protocol"}
 
 
+def test_abbreviations_are_those_of_composed_names() -> None:
+    apart = [Entity("1", "Ethe\u0301rique Gaz (E\u0301G)")]
+    assert expansions(apart) == expansions([Entity("1", "Eth\u00e9rique Gaz (\u00c9G)")])
+
+
 def test_expansion_leaves_a_text_that_is_the_abbreviation() -> None:
     known = {"APC": "adenomatous polyposis coli"}
     assert expand("attenuated APC, mild", known) == "attenuated adenomatous polyposis coli, mild"

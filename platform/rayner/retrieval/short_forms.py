@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import regex
 
+from rayner.data.mention_strings import composed
 from rayner.data.schema import Entity
 
 LONGEST = 10
@@ -57,7 +58,7 @@ def expand(text: str, known: Mapping[str, str]) -> str:
 
 
 def _explained(entity: Entity) -> dict[str, str]:
-    names = (entity.name, *entity.aliases)
+    names = [*map(composed, (entity.name, *entity.aliases))]
     # A short form has few letters and no space: most names need not be compared with all others.
     short_names = [name for name in names if len(name) <= LONGEST and " " not in name]
     found: dict[str, str] = {}

@@ -110,15 +110,6 @@ def test_a_table_of_one_alias_a_row_repeats_id_and_name(file):
     assert not base.repaired
 
 
-def test_letters_and_marks_that_are_written_apart_are_put_together(file):
-    base = read_knowledge_base(file("kb.tsv", "id\tname\talias\n1\tcafe\u0301\tcaf\u00e9\n2\tb\tz\n"))
-    assert base.entities == [Entity("1", "caf\u00e9"), Entity("2", "b", ("z",))]
-    assert base.repaired == {
-        "letters and marks written apart put together": 1,
-        "duplicate alias dropped": 1,
-    }
-
-
 def test_a_table_without_aliases_has_a_name_a_row(file):
     base = read_knowledge_base(file("kb.txt", 'id\tname\n1\t5" gun\n1\tcannon\n1\tcannon\n'))
     assert base.entities == [Entity("1", '5" gun', ("cannon",))]

@@ -68,6 +68,15 @@ def test_how_words_are_spaced_makes_no_other_string(tmp_path: Path) -> None:
     assert hold_out(mentions, [Entity("1", "x", ("a b",))], 0.999) == mentions[1:]
 
 
+def test_names_are_learned_with_their_letters_composed(tmp_path: Path) -> None:
+    values = small_recipe(tmp_path)
+    apart = [{"entity_id": "900", "name": "cafe\u0301", "aliases": ["caf\u00e9", "tea\u0301 house"]}]
+    values["knowledge_base"]["paths"].append(str(write(tmp_path / "more.jsonl", apart)))
+    found = strings_of(values)
+    (learned,) = (entity for entity in found.learned if entity.entity_id == "900")
+    assert (learned.name, learned.aliases) == ("caf\u00e9", ("te\u00e1 house",))
+
+
 def test_strings_are_held_out_whatever_the_others_are() -> None:
     entities = [Entity("1", "x"), Entity("2", "y")]
     mentions = [MentionString(f"mention {i}", ("1",)) for i in range(200)]

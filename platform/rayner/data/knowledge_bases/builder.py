@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from rayner.data.mention_strings import composed
 from rayner.data.schema import Entity
 from rayner.errors import KnowledgeBaseError
 from rayner.files.uris import with_uris
@@ -192,9 +191,7 @@ class Builder:
     def _clean(self, name: str) -> str:
         stripped = name.strip()
         self._repair("white space around a name removed", bool(stripped) and stripped != name)
-        together = composed(stripped)
-        self._repair("letters and marks written apart put together", together != stripped)
-        return together
+        return stripped
 
     def _repair(self, reason: str, count: int = 1) -> None:
         if count:

@@ -15,7 +15,7 @@ from rayner.data.composites import readings
 from rayner.data.entity_ids import entity_of_id
 from rayner.data.knowledge_bases import Columns, KnowledgeBase, read_knowledge_base
 from rayner.data.mention_readers import read_mention_strings
-from rayner.data.mention_strings import MentionString
+from rayner.data.mention_strings import MentionString, composed
 from rayner.data.schema import Entity
 from rayner.data.string_hashes import fraction_of
 from rayner.errors import InputError, KnowledgeBaseError, RecipeError
@@ -204,7 +204,13 @@ def _distinct(mentions: Iterable[MentionString]) -> list[MentionString]:
 
 
 def _names_of(entities: Iterable[Entity], aliases: bool) -> list[Entity]:
-    return [entity if aliases else replace(entity, aliases=()) for entity in entities]
+    """What is learned of the entities: their names and aliases, `composed` as search has them."""
+    found = []
+    for entity in entities:
+        names = dict.fromkeys(map(composed, (entity.name, *(entity.aliases if aliases else ()))))
+        name, *others = names
+        found.append(_named(entity, name, tuple(others)))
+    return found
 
 
 def with_mentions(entities: Sequence[Entity], mentions: Iterable[MentionString]) -> list[Entity]:
