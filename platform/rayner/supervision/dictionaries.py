@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from rayner.config import LabelSettings
+from rayner.data.mention_strings import composed
 from rayner.data.schema import UNKNOWN, Document, Mention
 from rayner.data.words import find_words
 
@@ -115,7 +115,7 @@ def label_document(document: Document, dictionary: Dictionary) -> Document:
 
 
 def _composed(words: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(word if word.isascii() else unicodedata.normalize("NFC", word) for word in words)
+    return tuple(map(composed, words))
 
 
 def _entity_of(entries: list[_Entry], type_: str) -> str | None:

@@ -56,14 +56,14 @@ def test_a_run_is_scored_and_shown(
     other = tmp_path / "other.jsonl"
     other.write_text('{"text": "a b", "mentions": [{"start": 0, "end": 1, "type": "SHIP"}]}\n')
     assert evaluate(Path(found["checkpoint"]), other)["macro_f1"] == 0
-    assert "no mention has a type that is looked for: scores of 0 tell nothing" in caplog.text
+    assert "no mention is annotated of a type that is looked for: scores of 0 tell nothing" in caplog.text
     assert "types that are not looked for count as not found: SHIP (1)" in caplog.text
     caplog.clear()
     evaluate(Path(found["checkpoint"]), [corpus, other])
     assert "SHIP (1)" in caplog.text
-    assert "no mention has a type" not in caplog.text
+    assert "no mention is annotated" not in caplog.text
     caplog.clear()
     evaluate(Path(found["checkpoint"]), [corpus, other], types=["LOC"])
     assert "SHIP" not in caplog.text
     evaluate(Path(found["checkpoint"]), [corpus, other], types=["SHIP"])
-    assert "no mention has a type that is looked for" in caplog.text
+    assert "no mention is annotated of a type that is looked for" in caplog.text

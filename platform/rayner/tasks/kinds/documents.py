@@ -29,6 +29,9 @@ from rayner.tasks.splits import Documents as FoundDocuments
 
 log = logging.getLogger(__name__)
 
+MOST_TYPES = 10
+"""That a line of the log names."""
+
 _TYPES_ON_A_CARD = 50
 _DOCUMENTS_AT_ONCE, _CHARACTERS_AT_ONCE = 1024, 1 << 20
 
@@ -87,7 +90,8 @@ class Documents:
         if not documents.found.mentions:
             named = ", ".join(map(str, paths))
             log.warning("%s: no mentions to score against; name an annotated corpus", named)
-        _name_other_types(documents.found.mentions, types or getattr(predictor, "names", None))
+        outcome = "mentions of types that are not looked for do not count"
+        name_other_types(documents.found.mentions, types or getattr(predictor, "names", None), outcome)
         return GoldItems(documents, {})
 
     def scored(self, item: Document) -> Document:
@@ -200,12 +204,18 @@ def _parts(documents: Iterable[Document], fractions: Mapping[str, float], seed: 
     return splits_of(pa.concat_tables([*keys, split_keys(held, seed)]), fractions)
 
 
-def _name_other_types(mentions: Mapping[str, int], types: Sequence[str] | None) -> None:
-    """Say which mentions are no part of the score, and whether none is."""
+def name_other_types(mentions: Mapping[str, int], types: Sequence[str] | None, outcome: str) -> None:
+    """Say which annotated types are not looked for, what becomes of them, and whether none is looked for.
+
+    Args:
+        mentions: of each annotated type.
+        types: those that are looked for; None for all.
+    """
     known = set(mentions if types is None else types)
     if known.isdisjoint(mentions):
         log.warning("no mention is annotated of a type that is looked for: scores of 0 tell nothing")
     others = Counter({name: count for name, count in mentions.items() if name not in known})
     if others:
-        named = ", ".join(f"{name} ({count})" for name, count in others.most_common(10))
-        log.warning("mentions of types that are not looked for do not count: %s", named)
+        named = ", ".join(f"{name} ({count})" for name, count in others.most_common(MOST_TYPES))
+        more = f" and {len(others) - MOST_TYPES:,} more" if len(others) > MOST_TYPES else ""
+        log.warning("%s: %s%s", outcome, named, more)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
@@ -21,13 +20,8 @@ from rayner.metrics.typed_mentions import typed_items
 from rayner.metrics.typing_intervals import typing_intervals
 from rayner.tasks.base import Mode, ParallelMap, Predictor, Unit
 from rayner.tasks.kinds.base import FOLDER, Card, GoldItems, Source, held_out_documents
-from rayner.tasks.kinds.documents import Documents, documents_of, types_on_a_card
+from rayner.tasks.kinds.documents import Documents, documents_of, name_other_types, types_on_a_card
 from rayner.tasks.splits import Change, read_documents
-
-log = logging.getLogger(__name__)
-
-MOST_TYPES = 10
-"""That a line of the log names."""
 
 
 class TypedMentions:
@@ -72,12 +66,13 @@ class TypedMentions:
         wanted = None if types is None else frozenset(types)
         # Gone through once more before anything is answered: it costs little beside the answers.
         counts = mapper(partial(_typed, documents.change, wanted), documents.found.units)
-        typed = sum(counts, Counter[str | bool]())
+        typed: Counter[Any] = sum(counts, Counter())
         untyped, mentions = typed.pop(False, 0), typed.pop(True, 0)
         if not mentions:
             what = f"{counted(untyped, 'mention')}, none with a type"
             raise CorpusError(", ".join(map(str, paths)), what, "name a corpus whose mentions have types")
-        _name_unknown_types(typed, getattr(predictor, "types", None))
+        outcome = "types that are not looked for count as not found"
+        name_other_types(typed, getattr(predictor, "types", None), outcome)
         return GoldItems((_of_types(d, wanted) for d in documents), {"untyped": untyped})
 
     def scored(self, item: Document) -> Document:
@@ -142,19 +137,6 @@ def _typed(change: Change, wanted: Set[str] | None, unit: Unit) -> Counter[str |
         for types in map(gold_types, _of_types(document, wanted).mentions):
             found.update([bool(types), *types])
     return found
-
-
-def _name_unknown_types(found: Mapping[Any, int], types: Sequence[str] | None) -> None:
-    """Say which gold types cannot be found, and whether none can."""
-    if types is None:
-        return
-    others = Counter({name: count for name, count in found.items() if name not in set(types)})
-    if others and len(others) == len(found):
-        log.warning("no mention has a type that is looked for: scores of 0 tell nothing")
-    if others:
-        named = ", ".join(f"{name} ({count})" for name, count in others.most_common(MOST_TYPES))
-        more = f" and {len(others) - MOST_TYPES:,} more" if len(others) > MOST_TYPES else ""
-        log.warning("types that are not looked for count as not found: %s%s", named, more)
 
 
 def _of_types(document: Document, wanted: Set[str] | None) -> Document:
