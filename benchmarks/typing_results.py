@@ -92,9 +92,18 @@ def about_pretraining(name: str, runs: Path) -> str:
     out = runs / name.replace(" ", "_")
     result = json.loads((out / "result.json").read_text("utf-8"))
     training: Any = read_recipe(out).training
+    by = "masked words alone" if learns_words_alone(name, runs) else "chains and masked words"
     passes = counted(training.epochs, "pass", "passes")
     size = f"{result['steps']} steps of {training.tokens_per_step:,} sub-words in {passes}"
-    return f"Here {name} is another pre-training on chains: {size}, {result['compute_precision']}."
+    return f"Here {name} is another pre-training, by {by}: {size}, {result['compute_precision']}."
+
+
+def learns_words_alone(name: str, runs: Path) -> bool:
+    """Whether a pre-training is by masked language modelling alone: a control of one on chains."""
+    if name not in ENCODERS:
+        recipe: Any = read_recipe(runs / name.replace(" ", "_"))
+        return recipe.loss.contrast_weight == 0
+    return "loss.contrast_weight=0" in PRETRAINING.get(name, ())
 
 
 def chain_metrics(name: str, runs: Path, cut: Cut) -> dict[str, float]:
@@ -124,9 +133,10 @@ def _of_chains(metrics: Mapping[str, float]) -> dict[str, float]:
 
 def rows(planned: Sequence[Run], runs: Path, cut: Cut) -> list[dict[str, Any]]:
     """One row for each encoder, with the metric of its pre-training; then one for each encoder and way: the
-    mean over seeds, and how much more than untrained."""
+    mean over seeds, and how much more than untrained and than the control by masked words alone."""
     table: list[dict[str, Any]] = []
     encoders = dict.fromkeys(run.encoder for run in planned)
+    control = next((encoder for encoder in encoders if learns_words_alone(encoder, runs)), None)
     for encoder in encoders:
         if found := chain_metrics(encoder, runs, cut):
             table.append({"encoder": encoder, "typer": "none", "seeds": 1, **found})
@@ -135,7 +145,7 @@ def rows(planned: Sequence[Run], runs: Path, cut: Cut) -> list[dict[str, Any]]:
             encoder: [r.out(runs) for r in planned if (r.encoder, r.mode) == (encoder, mode)]
             for encoder in encoders
         }
-        for encoder, row in compared(outs, "untrained").items():
+        for encoder, row in compared(outs, "untrained", control).items():
             table.append({"encoder": encoder, "typer": mode, **row})
     return table
 
@@ -147,7 +157,7 @@ def main() -> None:
     )
     parser.add_argument("--runs", type=Path, default=Path("runs/typing"))
     parser.add_argument("--corpus", choices=CORPORA, default="ufet", help="whose types are learned")
-    what = "those of its own, or names of pre-trainings on chains in --runs"
+    what = "those of its own, or names of pre-trainings in --runs"
     parser.add_argument("--encoders", nargs="+", default=list(ENCODERS), help=what)
     parser.add_argument("--modes", nargs="+", choices=MODES, default=list(MODES))
     add_options(parser)
@@ -167,7 +177,7 @@ def main() -> None:
     table = [row for row in rows(planned, runs, cut) if not others or row["typer"] != "none"]
     shown = measured(
         table,
-        dict.fromkeys((*METRICS, "gain", *CHAIN_METRICS), "%"),
+        dict.fromkeys((*METRICS, "gain", "gain_over_control", *CHAIN_METRICS), "%"),
         n=lambda row: row["seeds"],
         headline="macro_f1",
         where=lambda row: row["encoder"] in ("coreference chains", *others),

@@ -128,9 +128,11 @@ def score(out: Path, corpus: TypedCorpus, changes: Sequence[str], tries: Sequenc
     (out / SCORED).write_text(json.dumps(rows), encoding="utf-8")
 
 
-def compared(outs: Mapping[str, Sequence[Path]], plain: str) -> dict[str, dict[str, Any]]:
+def compared(
+    outs: Mapping[str, Sequence[Path]], plain: str, control: str | None = None
+) -> dict[str, dict[str, Any]]:
     """By name, of what is finished: the mean of each metric over seeds (a folder each), with its interval,
-    and how much more macro F1 that is than `plain` has."""
+    and how much more macro F1 that is than `plain` has, and than `control`."""
     terms: dict[str, np.ndarray] = {}
     for name, of_seeds in outs.items():
         files = [out / SCORED for out in of_seeds]
@@ -145,9 +147,10 @@ def compared(outs: Mapping[str, Sequence[Path]], plain: str) -> dict[str, dict[s
         row["macro_f1_interval"] = np.percentile(drawn[name], [2.5, 97.5]).tolist()
         if len(of_seeds) > 1:
             row["macro_f1_deviation"] = statistics.stdev(scores["macro_f1"].tolist())
-        if name != plain and plain in terms:
-            row["gain"] = row["macro_f1"] - float(np.mean(scores_of(terms[plain].sum(1))["macro_f1"]))
-            row["gain_interval"] = np.percentile(drawn[name] - drawn[plain], [2.5, 97.5]).tolist()
+        for gain, other in (("gain", plain), ("gain_over_control", control)):
+            if other in terms and name not in (plain, other):
+                row[gain] = row["macro_f1"] - float(np.mean(scores_of(terms[other].sum(1))["macro_f1"]))
+                row[f"{gain}_interval"] = np.percentile(drawn[name] - drawn[other], [2.5, 97.5]).tolist()
         rows[name] = row
     return rows
 

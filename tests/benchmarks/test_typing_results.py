@@ -40,7 +40,7 @@ def test_another_pretraining_is_told_by_its_size(tmp_path: Path) -> None:
     (tmp_path / "novels/recipe.yaml").write_text(dump_recipe(recipe))
     (tmp_path / "novels/result.json").write_text('{"steps": 197, "compute_precision": "bfloat16"}')
     told = typing_results.about_pretraining("novels", tmp_path)
-    assert "197 steps of 8,192 sub-words in 1 pass, bfloat16" in told
+    assert "by chains and masked words: 197 steps of 8,192 sub-words in 1 pass, bfloat16" in told
 
 
 def test_a_gain_and_its_interval_are_over_documents(tmp_path: Path) -> None:
@@ -48,6 +48,7 @@ def test_a_gain_and_its_interval_are_over_documents(tmp_path: Path) -> None:
     gold = [[["person"], ["place"]], [["person"], ["place"]]]
     answers = {
         "untrained": [[["place"], ["person"]], [["person"], ["place"]]],
+        "masked language modelling": [gold[0], [["place"], ["place"]]],
         "coreference chains": gold,
     }
     planned = [Run("gum", encoder, "frozen", 1) for encoder in answers]
@@ -56,9 +57,13 @@ def test_a_gain_and_its_interval_are_over_documents(tmp_path: Path) -> None:
         kept = {"gold": gold, "found": answers[run.encoder]}
         (run.out(tmp_path) / SCORED).write_text(json.dumps(kept))
     (tmp_path / "untrained_mrr.json").write_text(json.dumps({"mrr": 0.8, "mrr_other_stories": 0.9}))
-    before, plain, pretrained = typing_results.rows(planned, tmp_path, Cut())
+    before, plain, control, pretrained = typing_results.rows(planned, tmp_path, Cut())
     assert before["encoder"] == "untrained"
     assert (before["chain_mrr"], before["chain_mrr_other_stories"]) == (0.8, 0.9)
     assert (plain["macro_f1"], pretrained["macro_f1"]) == (0.5, 1.0)
     assert pretrained["gain"] == 0.5
     assert pretrained["gain_interval"] == [0.0, 1.0]
+    # The control errs in one mention of the other document, and is not held against itself.
+    assert (control["gain"], pretrained["gain_over_control"]) == (0.25, 0.25)
+    assert pretrained["gain_over_control_interval"] == [0.0, 0.5]
+    assert "gain_over_control" not in control

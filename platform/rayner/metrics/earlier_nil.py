@@ -49,7 +49,7 @@ class EarlierNil:
         """
         if operating_point not in OPERATING_POINTS:
             what, hint = f"no operating point {operating_point!r}", f"one of {', '.join(OPERATING_POINTS)}"
-            raise InputError("--operating-point", what, hint)
+            raise InputError("operating_point", what, hint)
         threshold = self.thresholds[_NAMES.get(operating_point, operating_point)]
         with np.errstate(divide="ignore"):
             return float(np.log(threshold) - np.log1p(-threshold))

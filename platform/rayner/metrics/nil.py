@@ -132,7 +132,7 @@ class NilCalibration:
         """
         if operating_point not in OPERATING_POINTS:
             what, hint = f"no operating point {operating_point!r}", f"one of {', '.join(OPERATING_POINTS)}"
-            raise InputError("--operating-point", what, hint)
+            raise InputError("operating_point", what, hint)
         most_accurate = _prior(nil_share)
         if operating_point == "accuracy" or nil_share == 1:
             return most_accurate
@@ -186,7 +186,7 @@ def check_nil_share(value: float) -> float:
         InputError: it lies outside [0, 1], or is no number.
     """
     if not 0 <= value <= 1:
-        raise InputError("--nil-share", f"is {value:g}, and a share lies in [0, 1]", "0.1 is one in ten")
+        raise InputError("nil_share", f"is {value:g}, and a share lies in [0, 1]", "0.1 is one in ten")
     return float(value)
 
 

@@ -234,6 +234,13 @@ def test_what_is_not_given_is_as_the_space_recommends() -> None:
         resolve_settings(Space("mine", {}, task="tagger", metric="top1"), recipe("recognizer"))
 
 
+@pytest.mark.parametrize("said", [{"scheduler": "hyperband"}, {"search": "bayes"}, {"mode": "maximum"}])
+def test_what_a_space_recommends_and_no_sweep_knows_is_told_of_its_file(said: dict[str, str]) -> None:
+    ((name, value),) = said.items()
+    with pytest.raises(InputError, match=f"space mine: its {name.upper()} is '{value}'; one of "):
+        resolve_settings(Space("mine", {}, **said), recipe())
+
+
 def test_a_metric_that_no_task_reports_names_the_nearest() -> None:
     with pytest.raises(
         InputError, match="the task tagger does not report 'macrof1'; did you mean 'macro_f1'"

@@ -33,6 +33,7 @@ from rayner.tasks.tagger import TaggerTask
 from tests.runtime.training.other_recipe import replace_recipe
 from tests.runtime.training.several_workers import tiny_recipe
 from tests.tasks.small import recognizer
+from tests.tasks.standardizer.small_names import small_recipe
 
 
 @pytest.fixture(scope="module")
@@ -293,12 +294,18 @@ def test_several_workers_on_one_gpu_are_refused(
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("patience", [None, 1])
+@pytest.mark.parametrize(
+    ("task", "patience"), [("tagger", None), ("tagger", 1), ("standardizer", None), ("standardizer", 1)]
+)
 def test_patience_without_a_development_set_is_told(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, patience: int | None
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, task: str, patience: int | None
 ) -> None:
-    values = tiny_recipe(tmp_path, "tagger", epochs=1, patience=patience)
-    values["corpus"]["dev"] = []
+    if task == "standardizer":
+        values = small_recipe(tmp_path, training={"epochs": 1, "patience": patience})
+        del values["mentions"]["dev"]
+    else:
+        values = tiny_recipe(tmp_path, task, epochs=1, patience=patience)
+        values["corpus"]["dev"] = []
     result = train(parse_recipe(values, "test"), tmp_path / "run")
     assert (result["metrics"], result.get("best_step")) == ({}, None)
     assert ("training.patience waits for scores" in caplog.text) == (patience is not None)

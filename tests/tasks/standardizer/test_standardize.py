@@ -109,7 +109,7 @@ def test_stricter_points_answer_less():
 def test_a_point_without_a_calibration_is_an_error_and_without_either_nothing_is_nil():
     with pytest.raises(InputError, match="negatives"):
         standardizer(operating_point="accuracy")
-    with pytest.raises(InputError, match=r"--nil-share: 0\.2 needs a calibration"):
+    with pytest.raises(InputError, match=r"nil_share: 0\.2 needs a calibration"):
         standardizer(nil_share=0.2)
     (answer,) = predict(standardizer(), ["toothbrush"])
     assert answer.entity_id is not None
@@ -132,7 +132,7 @@ def test_the_more_mentions_are_nil_the_less_probable_an_entity_is():
 
 @pytest.mark.parametrize("share", [-0.1, 1.1, math.nan, math.inf])
 def test_what_is_no_share_is_refused(share: float):
-    with pytest.raises(InputError, match=r"--nil-share: is .*\[0, 1\]"):
+    with pytest.raises(InputError, match=r"nil_share: is .*\[0, 1\]"):
         standardizer(nil=NIL, nil_share=share)
 
 

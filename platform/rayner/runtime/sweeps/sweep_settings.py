@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal, cast, get_args
 
 from pydantic import Field, PositiveInt, ValidationError, model_validator
 
@@ -92,6 +92,7 @@ def resolve_settings(
     """
     # Before its metric, which another task need not report.
     check_task(space, recipe)
+    _check_recommended(space)
     recommended = space.metric or train_task(recipe).metric.name
     if space.metric and space.mode:
         recommended += f":{space.mode}"
@@ -104,6 +105,18 @@ def resolve_settings(
     }
     chosen = {key: value for key, value in given.items() if value is not None}
     return sweep_settings(objectives=objectives(metrics or [recommended], recipe), **defaults | chosen)
+
+
+def _check_recommended(space: Space) -> None:
+    """Refuse what the file of a space recommends and no sweep knows, where the file says it."""
+    for name, value, known in (
+        ("SEARCH", space.search, get_args(Search)),
+        ("SCHEDULER", space.scheduler, get_args(Scheduler)),
+        ("MODE", space.mode, get_args(Mode)),
+    ):
+        if value is not None and value not in known:
+            hint = f"one of {', '.join(known)}, or None for the default"
+            raise InputError(f"space {space.name}", f"its {name} is {value!r}", hint)
 
 
 def sweep_settings(**values: object) -> SweepSettings:

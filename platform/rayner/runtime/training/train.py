@@ -188,7 +188,7 @@ def _train(launch: Launch, cache: Path) -> dict[str, Any] | None:
     task, recipe, out, publication = launch.task, launch.recipe, launch.out, launch.publication
     examples = build_examples(task, "train", cache, launch.workers)
     dev, apart = (find_units(task, split, cache, launch.workers) for split in ("dev", "calibration"))
-    if recipe.training.patience is not None and not dev:
+    if recipe.training.patience is not None and not any(len(unit.sizes) for unit in dev):
         what = "training.patience waits for scores on a development set, and there is none: the run takes %s"
         log.warning(what, counted(recipe.training.epochs, "epoch"))
     if publication is None:

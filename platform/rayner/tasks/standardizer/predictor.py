@@ -165,11 +165,11 @@ class Standardizer:
         self._threshold: float | None = None
         if reranker is not None and top_k > reranker.candidates:
             what = f"asks for {top_k} candidates, and the checkpoint re-ranks {reranker.candidates}"
-            raise InputError("--top-k", what, "ask for fewer, or fit it anew with more --candidates")
+            raise InputError("top_k", what, "ask for fewer, or fit it anew with more `--candidates`")
         if nil is None and self._point != "never":
-            raise _uncalibrated("--operating-point", f"{self._point!r}")
+            raise _uncalibrated("operating_point", f"{self._point!r}")
         if nil is None and nil_share is not None:
-            raise _uncalibrated("--nil-share", f"{nil_share:g}")
+            raise _uncalibrated("nil_share", f"{nil_share:g}")
         if nil is not None and self._point != "never":
             self._threshold = nil.threshold(self._point, self._nil_share)
 
