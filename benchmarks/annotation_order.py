@@ -87,7 +87,14 @@ def chosen(cell: Cell, before: Cell | None, corpus: Sequence[Document], runs: Pa
     return ids
 
 
-def run(cell: Cell, ids: Sequence[str], corpus: Sequence[Document], runs: Path, epochs: int | None) -> None:
+def run(
+    cell: Cell,
+    ids: Sequence[str],
+    corpus: Sequence[Document],
+    runs: Path,
+    epochs: int | None,
+    precision: str = "float32",
+) -> None:
     """Train a cell, or go on with it."""
     kept = set(ids)
     path = cell.out(runs).with_suffix(".parquet")
@@ -96,6 +103,7 @@ def run(cell: Cell, ids: Sequence[str], corpus: Sequence[Document], runs: Path, 
         "corpus.train": [str(path)],
         "corpus.dev": [DEV],
         "training.epochs": epochs or max(6, round(FULL_EPOCHS / cell.fraction)),
+        "training.precision": precision,
         "seed": cell.seed,
     }
     recipe = load_recipe(RECIPE, [f"{key}={json.dumps(value)}" for key, value in settings.items()])
@@ -168,6 +176,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--fractions", type=float, nargs="+", default=[0.05, 0.1, 0.2, 0.4])
     parser.add_argument("--epochs", type=int, help="of each cell, in place of what its size asks for")
+    parser.add_argument("--precision", choices=["float32", "bfloat16"], default="float32")
     parser.add_argument("--table", action="store_true", help="print what is finished, train nothing")
     add_out(parser, "annotation_order")
     options = parser.parse_args()
@@ -181,7 +190,8 @@ def main() -> None:
             smaller = [c for c in planned if c.seed == cell.seed and c.fraction < cell.fraction]
             own = [c for c in smaller if c.order == cell.order or c.fraction == min(options.fractions)]
             before = max(own, key=lambda c: c.fraction, default=None)
-            run(cell, chosen(cell, before, corpus, runs), corpus, runs, options.epochs)
+            ids = chosen(cell, before, corpus, runs)
+            run(cell, ids, corpus, runs, options.epochs, options.precision)
     found = {cell: scores for cell in planned if (scores := score(cell, corpus, runs)) is not None}
     rows = rows_of(found, options.fractions)
     if len(found) == len(planned):
@@ -192,6 +202,7 @@ def main() -> None:
             title="Annotating in the order of uncertainty",
             section="Annotation",
             task="corpus rank",
+            precision=options.precision,
             conditions=CONDITIONS.replace("\n", " "),
             seeds=tuple(sorted(options.seeds)),
             uncertainty="± is the standard deviation over seeds.",
