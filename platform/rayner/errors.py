@@ -13,16 +13,14 @@ class RaynerError(Exception):
     exit_status = 1
 
 
-class InputError(RaynerError):
-    """Something that the user gave and can correct.
+class PlacedError(RaynerError):
+    """An error at a place.
 
     Args:
-        where: the place: `file:line`, a field, a row.
+        where: the place: `file:line`, a field, a row, a folder.
         what: what is wrong there.
         hint: what to do about it.
     """
-
-    exit_status = 2
 
     def __init__(self, where: str, what: str, hint: str = "") -> None:
         self.where, self.what, self.hint = where, what, hint
@@ -30,6 +28,13 @@ class InputError(RaynerError):
 
     def __reduce__(self) -> tuple[type, tuple[str, str, str]]:
         return type(self), (self.where, self.what, self.hint)
+
+
+class InputError(PlacedError):
+    """Something that the user gave and can correct: `where` it is (`file:line`, a field, a row), `what` is
+    wrong there, and a `hint` what to do about it."""
+
+    exit_status = 2
 
 
 class RecipeError(InputError):
@@ -60,21 +65,9 @@ class IndexFolderError(InputError):
     """An index folder that cannot be used as it is."""
 
 
-class StorageError(RaynerError):
+class StorageError(PlacedError):
     """Storage that failed: nothing is wrong with what lies there, and the same command may do next time.
-
-    Args:
-        where: the file or folder.
-        what: what failed there.
-        hint: what to do about it.
-    """
-
-    def __init__(self, where: str, what: str, hint: str) -> None:
-        self.where, self.what, self.hint = where, what, hint
-        super().__init__(f"{where}: {what}; {hint}")
-
-    def __reduce__(self) -> tuple[type, tuple[str, str, str]]:
-        return type(self), (self.where, self.what, self.hint)
+    `where`, `what` and `hint` as of an InputError."""
 
 
 def first_line(error: BaseException) -> str:

@@ -57,6 +57,12 @@ def found(task: str, **values: Any) -> dict[str, str]:
         ("typer", {"model": {"projection_size": 64, "head": "labels"}}, []),
         ("typer", {"decoding": {"value": 0.4, "threshold": "tuned"}}, []),
         ("typer", {"min_count": 2, "types": TYPES}, ["min_count"]),
+        (
+            "typer",
+            {"model": {"train_encoder": False}, "training": {"learning_rate": 0.1, "layer_decay": 0.9}},
+            ["training.learning_rate", "training.layer_decay"],
+        ),
+        ("typer", {"model": {"train_encoder": True}, "training": {"learning_rate": 0.1}}, []),
         ("typer", {"min_count": 2, "decoding": {"value": 0.4}}, []),
         ("recognizer", {"decoding": {"overlap": "nested", "flat": "optimal"}}, []),
         ("recognizer", {"model": {"absent_per_step": 2}}, ["model.absent_per_step"]),

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from rayner.data.readers import jsonl
+from rayner.data.readers.formats import FORMATS
 from rayner.data.schema import Document, Entity, Mention
 
 CORPUS = Path(str(files("rayner") / "examples" / "software"))
@@ -42,7 +43,7 @@ def mentions() -> dict[str, list[tuple[Document, Mention]]]:
     """The mentions of each split, of all types."""
     found = {}
     for split in SPLITS:
-        (unit,) = jsonl.units([CORPUS / f"{split}.jsonl"])
+        (unit,) = FORMATS["jsonl"].units([CORPUS / f"{split}.jsonl"])
         reading = jsonl.read(unit)
         assert not reading.rejects
         assert not reading.ignored

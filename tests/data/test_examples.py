@@ -11,6 +11,7 @@ import yaml
 
 from rayner.config import TypeSettings
 from rayner.data.readers import jsonl
+from rayner.data.readers.formats import FORMATS
 from rayner.data.schema import Document, Mention
 from rayner.data.words import find_words
 
@@ -19,7 +20,7 @@ SPLITS = ("train", "dev", "test")
 
 
 def _documents(split: str) -> list[Document]:
-    (unit,) = jsonl.units([CORPUS / f"{split}.jsonl"])
+    (unit,) = FORMATS["jsonl"].units([CORPUS / f"{split}.jsonl"])
     reading = jsonl.read(unit)
     assert not reading.rejects
     assert not reading.repaired

@@ -45,7 +45,7 @@ def test_batches_do_not_change_the_answer_and_the_seed_does(monkeypatch: pytest.
     gold, answers = noisy(30)
     whole = linking_intervals(gold, answers, resamples=100)
     assert linking_intervals(gold, answers, resamples=100, seed=1) != whole
-    monkeypatch.setattr("rayner.metrics.linking_intervals._CELLS_PER_BATCH", 100)
+    monkeypatch.setattr("rayner.metrics.resampling.CELLS_PER_BATCH", 100)
     parts = linking_intervals(gold, answers, resamples=100)
     for name in METRICS:
         assert parts[name] == pytest.approx(whole[name])

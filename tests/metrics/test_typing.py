@@ -117,15 +117,13 @@ def test_ten_thousand_types() -> None:
 def test_intervals_are_quantiles_of_drawn_documents(drawn: list[list[tuple[set[str], set[str]]]]) -> None:
     pairs = [pair for document in drawn for pair in document]
     sizes = [len(document) for document in drawn]
-    found = typing_intervals(
-        [g for g, _ in pairs], [p for _, p in pairs], sizes, resamples=20, seed=3, confidence=0.8
-    )
+    found = typing_intervals([g for g, _ in pairs], [p for _, p in pairs], sizes, resamples=20, seed=3)
     rows = np.random.default_rng(3).integers(0, len(drawn), (20, len(drawn)))
     samples = [[pair for i in row for pair in drawn[i]] for row in rows]
     for metric in METRICS:
         scores = [by_definition([g for g, _ in s], [p for _, p in s])[metric] for s in samples]
-        assert found[metric] == pytest.approx(np.percentile(scores, [10, 90]).tolist())
-    assert (found["confidence"], found["resamples"]) == (0.8, 20)
+        assert found[metric] == pytest.approx(np.percentile(scores, [2.5, 97.5]).tolist())
+    assert (found["confidence"], found["resamples"]) == (0.95, 20)
 
 
 def test_one_document_has_no_interval() -> None:

@@ -125,7 +125,7 @@ def test_a_request_asks_for_some_types_and_for_more_of_them(alone: TestClient) -
         ({"documents": [{"text": "A" * 20_001, "mentions": []}]}, 413, "documents.0.text"),
         ({"documents": [], "types": [{"name": str(n)} for n in range(5)]}, 413, "types"),
         ({"documents": [], "types": [{"name": "PER"}, {"name": "PER"}]}, 422, "types.1.name"),
-        ({"documents": [], "types": [{"name": "GHOST"}]}, 422, "types"),
+        ({"documents": [], "types": [{"name": "PER"}, {"name": "GHOST"}]}, 422, "types.1"),
         ({"documents": [], "overlap": "flat"}, 422, "overlap"),
     ],
 )
@@ -139,6 +139,7 @@ def test_who_lacks_a_typer_or_a_recognizer_says_so(alone: TestClient, tmp_path: 
     assert reply.json()["detail"][0]["message"] == "this service has no recognizer"
     described = alone.get("/v1/models").json()
     assert (described["recognizer"], [s["stage"] for s in described["stages"]]) == (None, ["types"])
+    assert (described["typer"]["types"], described["typer"]["shift"]) == (["PER", "ORG", "LOC"], 0)
     with serving(recognizer_folder(tmp_path / "best", steps=1)) as client:
         reply = client.post("/v1/type", json={"documents": [{"text": "Ada", "mentions": [SPAN]}]})
     assert (reply.status_code, reply.json()["detail"][0]["message"]) == (422, "this service has no typer")

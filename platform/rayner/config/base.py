@@ -29,7 +29,7 @@ a GPU that has it."""
 class Settings(BaseModel):
     """A frozen part of a recipe that knows its keys."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
 
     def without_effect(self) -> Mapping[str, str]:
         """The keys that other settings leave without effect, dotted, each with why."""

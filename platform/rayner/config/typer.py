@@ -81,7 +81,12 @@ class TyperRecipe(BaseRecipe):
     def without_effect(self) -> Mapping[str, str]:
         """As `Settings.without_effect`."""
         listed = self.types or self.type_list is not None
-        return {"min_count": "the types are listed"} if listed else {}
+        found = {"min_count": "the types are listed"} if listed else {}
+        if not self.model.train_encoder:
+            of_encoder = ("learning_rate", "layer_decay", "gradient_checkpointing", "train_word_embeddings")
+            why = "model.train_encoder is false"
+            found |= dict.fromkeys((f"training.{name}" for name in of_encoder), why)
+        return found
 
     @field_validator("types", mode="before")
     @classmethod

@@ -16,6 +16,7 @@ from pydantic import BaseModel
 
 from rayner.data.example_sets import ROWS_PER_GROUP, shard_path
 from rayner.errors import RaynerError
+from rayner.files.hashes import sha256_of_files
 from rayner.files.whole import drop_partials, whole_file, write_bytes, write_json
 
 VERSION = 2
@@ -77,6 +78,11 @@ def canonical(value: Any) -> str:
     return json.dumps(value, default=_plain, sort_keys=True, separators=(",", ":"))
 
 
+def content_hash(value: Any) -> bytes:
+    """16 bytes that are the same for the same content."""
+    return hashlib.blake2b(canonical(value).encode(), digest_size=16).digest()
+
+
 def write_shard(
     folder: Path,
     shard: int,
@@ -133,7 +139,7 @@ def finish(folder: Path, key: str, shards: Sequence[int]) -> None:
     manifest = {
         "version": VERSION,
         "key": key,
-        "content": _digest([shard_path(folder, i) for i in range(len(shards))]),
+        "content": sha256_of_files(shard_path(folder, i) for i in range(len(shards))),
         "items": sum(shards),
         "examples": len(index),
         "shards": len(shards),
@@ -184,12 +190,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Path):
         return str(value)
     raise TypeError(f"{type(value).__name__} has no canonical form: {value!r}")
-
-
-def _digest(paths: Sequence[Path]) -> str:
-    """A hash of the content of files, in order."""
-    digest = hashlib.sha256()
-    for path in paths:
-        with path.open("rb") as file:
-            digest.update(hashlib.file_digest(file, "sha256").digest())
-    return digest.hexdigest()

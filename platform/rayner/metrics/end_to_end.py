@@ -12,6 +12,7 @@ from rayner.data.schema import Document
 from rayner.metrics.counts import SpanCounts
 from rayner.metrics.intervals import bootstrap_counts
 from rayner.metrics.outcomes import OF_MENTIONS, OUTCOMES, Outcome
+from rayner.metrics.resampling import CONFIDENCE
 from rayner.metrics.spans import precision_recall_f1
 from rayner.metrics.typed_mentions import typed_items
 
@@ -40,7 +41,6 @@ def score_end_to_end(
     fine_types: FineTypes | None = None,
     *,
     intervals: bool = True,
-    confidence: float = 0.95,
     resamples: int = 1000,
     seed: int = 0,
 ) -> dict[str, Any]:
@@ -89,9 +89,9 @@ def score_end_to_end(
     totals = table.totals()
     bounds: dict[str, Any] = {}
     if intervals:
-        found = table.intervals(confidence=confidence, resamples=resamples, seed=seed)
+        found = table.intervals(resamples=resamples, seed=seed)
         bounds["intervals"] = _arranged(found, totals)
-        bounds["intervals"] |= {"confidence": confidence, "resamples": resamples}
+        bounds["intervals"] |= {"confidence": CONFIDENCE, "resamples": resamples}
     scores = _arranged(totals, totals)
     for given, of_given in scores["accuracy"].items():
         of_given["mentions"] = totals[f"accuracy.{given}.entity"]["support"]

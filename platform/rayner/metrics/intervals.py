@@ -9,14 +9,13 @@ import numpy as np
 
 from rayner.data.schema import Document
 from rayner.metrics.counts import SpanCounts, count_spans
-from rayner.metrics.resampling import times_drawn
+from rayner.metrics.resampling import CELLS_PER_BATCH, CONFIDENCE, times_drawn
 from rayner.metrics.spans import precision_recall_f1
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 METRICS = ("precision", "recall", "f1")
-_CELLS_PER_BATCH = 4_000_000
 _SCORES_AT_ONCE = 2_000_000
 
 
@@ -25,7 +24,6 @@ def span_intervals(
     predicted: Sequence[Document],
     types: Sequence[str] | None = None,
     *,
-    confidence: float = 0.95,
     resamples: int = 1000,
     seed: int = 0,
 ) -> dict[str, Any]:
@@ -44,11 +42,11 @@ def span_intervals(
         CorpusError: the ids of gold and predicted documents do not agree.
     """
     counts = count_spans(gold, predicted, types)
-    intervals = bootstrap_counts(counts, confidence=confidence, resamples=resamples, seed=seed)
-    return {**intervals, "confidence": confidence, "resamples": resamples}
+    intervals = bootstrap_counts(counts, resamples=resamples, seed=seed)
+    return {**intervals, "confidence": CONFIDENCE, "resamples": resamples}
 
 
-def bootstrap_counts(counts: SpanCounts, *, confidence: float, resamples: int, seed: int) -> dict[str, Any]:
+def bootstrap_counts(counts: SpanCounts, *, resamples: int, seed: int) -> dict[str, Any]:
     """The intervals of `span_intervals`, from counts."""
     # Column 0 is of all types together, column 1 + i of types[i]. Only columns with a mention have a place.
     columns = np.concatenate([np.zeros(len(counts.rows), np.int64), 1 + counts.columns])
@@ -70,8 +68,8 @@ def bootstrap_counts(counts: SpanCounts, *, confidence: float, resamples: int, s
             (np.arange(counts.documents),),
             _Statistic([table[begin : begin + step] for table in tables]),
             n_resamples=resamples,
-            batch=max(1, _CELLS_PER_BATCH // counts.documents),
-            confidence_level=confidence,
+            batch=max(1, CELLS_PER_BATCH // counts.documents),
+            confidence_level=CONFIDENCE,
             method="percentile",
             rng=np.random.default_rng(seed),
         ).confidence_interval

@@ -8,17 +8,15 @@ from typing import Any
 import numpy as np
 
 from rayner.metrics.linking import TOP, GivenAnswer, GoldMention, Judged, fold, judge, reciprocal
-from rayner.metrics.resampling import times_drawn
+from rayner.metrics.resampling import CONFIDENCE, ENDS, draws, times_drawn
 
 METRICS = (*(f"top{k}" for k in TOP), "mrr", "nil_precision", "nil_recall", "nil_auc", "accuracy")
-_CELLS_PER_BATCH = 4_000_000
 
 
 def linking_intervals(
     gold: Sequence[GoldMention],
     answers: Sequence[GivenAnswer],
     *,
-    confidence: float = 0.95,
     resamples: int = 1000,
     seed: int = 0,
 ) -> dict[str, Any]:
@@ -38,16 +36,12 @@ def linking_intervals(
     intervals: dict[str, Any] = dict.fromkeys(METRICS)
     if len(number) > 1:
         scores = _Scores(judged, string)
-        batch = max(1, _CELLS_PER_BATCH // len(gold))
-        rng = np.random.default_rng(seed)
-        sizes = [min(batch, resamples - begin) for begin in range(0, resamples, batch)]
-        draws = (rng.integers(0, len(number), (size, len(number))) for size in sizes)
-        drawn = np.concatenate([scores.of(rows) for rows in draws])
-        ends = [50 * (1 - confidence), 50 * (1 + confidence)]
+        rows = draws(len(number), len(gold), resamples, seed)
+        drawn = np.concatenate([scores.of(of_batch) for of_batch in rows])
         for name, column, known in zip(METRICS, drawn.T, scores.known(), strict=True):
             if known:
-                intervals[name] = np.nanpercentile(column, ends).tolist()
-    return {**intervals, "confidence": confidence, "resamples": resamples}
+                intervals[name] = np.nanpercentile(column, ENDS).tolist()
+    return {**intervals, "confidence": CONFIDENCE, "resamples": resamples}
 
 
 class _Scores:

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from rayner.metrics.resampling import CONFIDENCE, ENDS
+
 METRICS = ("accuracy", "precision", "recall", "f1", "mse")
 THRESHOLD = 0.5
 """A pair with a higher score counts as relevant."""
@@ -28,7 +30,6 @@ def relevance_intervals(
     scores: Sequence[float],
     groups: Sequence[str],
     *,
-    confidence: float = 0.95,
     resamples: int = 1000,
     seed: int = 0,
 ) -> dict[str, Any]:
@@ -50,9 +51,9 @@ def relevance_intervals(
                 for of_one in (rng.integers(0, len(names), len(names)) for _ in range(resamples))
             ]
         )
-        ends = np.percentile(drawn, [50 * (1 - confidence), 50 * (1 + confidence)], axis=0)
+        ends = np.percentile(drawn, ENDS, axis=0)
         intervals |= dict(zip(METRICS, ends.T.tolist(), strict=True))
-    return {**intervals, "confidence": confidence, "resamples": resamples}
+    return {**intervals, "confidence": CONFIDENCE, "resamples": resamples}
 
 
 def _of_draws(gold: np.ndarray, scores: np.ndarray, weights: np.ndarray) -> np.ndarray:

@@ -7,10 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from rayner.metrics.resampling import times_drawn
+from rayner.metrics.resampling import CONFIDENCE, ENDS, draws, times_drawn
 from rayner.metrics.typing import METRICS, scores_of, type_tables
-
-_CELLS_PER_BATCH = 4_000_000
 
 
 def typing_intervals(
@@ -18,7 +16,6 @@ def typing_intervals(
     predicted: Sequence[Collection[str]],
     sizes: Sequence[int],
     *,
-    confidence: float = 0.95,
     resamples: int = 1000,
     seed: int = 0,
 ) -> dict[str, Any]:
@@ -42,11 +39,7 @@ def typing_intervals(
     terms = np.stack([np.bincount(of, column, documents) for column in terms.T], 1)
     intervals: dict[str, Any] = dict.fromkeys(METRICS)
     if documents > 1:
-        rng = np.random.default_rng(seed)
-        batch = max(1, _CELLS_PER_BATCH // documents)
-        draws = [min(batch, resamples - begin) for begin in range(0, resamples, batch)]
-        drawn = (times_drawn(rng.integers(0, documents, (size, documents))) for size in draws)
-        sums = np.concatenate([times @ terms for times in drawn])
-        ends = [50 * (1 - confidence), 50 * (1 + confidence)]
-        intervals = {m: np.percentile(drawn, ends).tolist() for m, drawn in scores_of(sums).items()}
-    return {**intervals, "confidence": confidence, "resamples": resamples}
+        rows = draws(documents, documents, resamples, seed)
+        sums = np.concatenate([times_drawn(of_batch) @ terms for of_batch in rows])
+        intervals = {m: np.percentile(drawn, ENDS).tolist() for m, drawn in scores_of(sums).items()}
+    return {**intervals, "confidence": CONFIDENCE, "resamples": resamples}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from rayner.errors import CheckpointError, InputError
 from rayner.files.fetching import local
-from rayner.files.hashes import sha256_of
+from rayner.files.hashes import sha256_of, sha256_of_files
 from rayner.files.run_checkpoints import RECIPE, checkpoint_of
 
 EMBEDDED = "all-MiniLM-L6-v2"
@@ -65,13 +64,9 @@ def weights_digest(name: str) -> str:
     source = locate(name)
     if source.kind not in ("checkpoint", "folder"):
         return name
-    digest = hashlib.sha256()
     encoder = source.folder / ENCODER
     folder = encoder if (encoder / WEIGHTS).is_file() else source.folder
-    for path in sorted(folder.glob("*.safetensors")):
-        with path.open("rb") as file:
-            digest.update(hashlib.file_digest(file, "sha256").digest())
-    return digest.hexdigest()
+    return sha256_of_files(sorted(folder.glob("*.safetensors")))
 
 
 def needs_code(where: str, error: Exception) -> InputError | None:

@@ -19,12 +19,16 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
 
-def bm25(k1: float = 1.5, b: float = 0.75, epsilon: float = 0.25, *, case: bool = True) -> Method:
+K1 = 1.5
+"""How slowly further occurrences of a word stop to count."""
+B = 0.75
+"""How much long sentences are held back, from 0 to 1."""
+
+
+def bm25(*, epsilon: float = 0.25, case: bool = True) -> Method:
     """The method `bm25`: sentences with the highest scores above zero, each word of the query counted.
 
     Args:
-        k1: how slowly further occurrences of a word stop to count.
-        b: how much long sentences are held back, from 0 to 1.
         epsilon: what words in over half of the sentences get, as a share of the mean inverse document
             frequency.
         case: whether words that differ in case differ.
@@ -32,7 +36,7 @@ def bm25(k1: float = 1.5, b: float = 0.75, epsilon: float = 0.25, *, case: bool 
 
     def find(sentences: DocumentSentences, queries: np.ndarray, count: int) -> Found:
         counts = count_words(sentences.words, case)
-        weights = okapi_weights(counts, k1, b, epsilon)
+        weights = okapi_weights(counts, epsilon)
         asked = counts[sentences.first]
         postings: Any = weights[sentences.first].T.tocsr()
 
@@ -59,11 +63,11 @@ def count_words(words: Sequence[Sequence[str]], case: bool) -> csr_matrix:
     return csr_matrix((np.ones(len(column)), (row, column)), shape)
 
 
-def okapi_weights(counts: Any, k1: float, b: float, epsilon: float) -> csr_matrix:
+def okapi_weights(counts: Any, epsilon: float) -> csr_matrix:
     """What a sentence scores for a word of the query: [S, V], of counts [S, V].
 
     With f the count, n the sentences that have the word, N all sentences, l the words of the sentence and L
-    their mean: log((N - n + 0.5) / (n + 0.5)) f (k1 + 1) / (f + k1 (1 - b + b l / L)).
+    their mean: log((N - n + 0.5) / (n + 0.5)) f (K1 + 1) / (f + K1 (1 - B + B l / L)).
     """
     from scipy.sparse import csr_matrix
 
@@ -73,7 +77,7 @@ def okapi_weights(counts: Any, k1: float, b: float, epsilon: float) -> csr_matri
     if len(idf):
         idf = np.where(idf < 0, epsilon * idf.mean(), idf)
     length = np.asarray(counts.sum(axis=1)).ravel()
-    slowed = k1 * (1 - b + b * length / max(length.mean(), 1e-9)) if sentences else length
+    slowed = K1 * (1 - B + B * length / max(length.mean(), 1e-9)) if sentences else length
     row = np.repeat(np.arange(sentences), np.diff(counts.indptr))
-    data = counts.data * (k1 + 1) / (counts.data + slowed[row]) * idf[counts.indices]
+    data = counts.data * (K1 + 1) / (counts.data + slowed[row]) * idf[counts.indices]
     return csr_matrix((data, counts.indices, counts.indptr), counts.shape)

@@ -57,7 +57,7 @@ def ensure_ray() -> None:
     path = os.pathsep.join(filter(None, (str(SOURCE_ROOT), os.environ.get("PYTHONPATH"))))
     # In the environment rather than in a runtime environment, which the workers that Ray starts ahead lack:
     # each actor would wait for a process of its own.
-    with _environment({"PYTHONPATH": path, WORKER_PROCESS_SETUP_HOOK_ENV_VAR: f"{__name__}.quieten"}):
+    with environment({"PYTHONPATH": path, WORKER_PROCESS_SETUP_HOOK_ENV_VAR: f"{__name__}.quieten"}):
         try:
             ray.init(address="local", include_dashboard=False, logging_level=logging.WARNING)
         except Exception as error:
@@ -84,7 +84,8 @@ def _asks_for_something(record: logging.LogRecord) -> bool:
 
 
 @contextlib.contextmanager
-def _environment(changes: Mapping[str, str]) -> Iterator[None]:
+def environment(changes: Mapping[str, str]) -> Iterator[None]:
+    """Variables of this process's environment, as they were before from then on."""
     before = {name: os.environ.get(name) for name in changes}
     os.environ.update(changes)
     try:
@@ -92,7 +93,7 @@ def _environment(changes: Mapping[str, str]) -> Iterator[None]:
     finally:
         for name, value in before.items():
             if value is None:
-                del os.environ[name]
+                os.environ.pop(name, None)
             else:
                 os.environ[name] = value
 

@@ -102,7 +102,7 @@ async def composed_models(models: ModelSettings, asks: Mapping[str, Ask], type_s
     links: list[ServedKnowledgeBase] = []
     for setting, name, about in zip(pipeline.stages, names, abouts, strict=True):
         remote: Any = RemoteStage(asks[name], about.key, about.chooses_contexts)
-        cache: PredictorCache[Any] = PredictorCache(remote.asking, 4 * type_sets)
+        cache: PredictorCache[Any] = PredictorCache(remote.asking, type_sets)
         if about.knowledge_base is not None:
             links.append(_linked(setting, about.knowledge_base, cache))
             continue

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any
+from urllib.parse import urlsplit
 
-from fastapi import APIRouter, FastAPI, Security
+from fastapi import APIRouter, FastAPI, Response, Security
 from fastapi.security import HTTPBearer
+from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rayner.serving.gate import KeyGate, SizeGate
@@ -21,6 +23,7 @@ from rayner.serving.schemas import (
     Problems,
     RecognizeReply,
     RecognizeRequest,
+    Reply,
     StandardizeReply,
     StandardizeRequest,
 )
@@ -49,7 +52,14 @@ def create_app(service: Service, keys: Sequence[str] = ()) -> FastAPI:
         service: what answers.
         keys: one of which a request to `/v1/` must bring; none lets everybody in.
     """
-    app = FastAPI(title="rayner", version=version("rayner"), description=_DESCRIPTION)
+    app = FastAPI(
+        title="rayner",
+        version=version("rayner"),
+        description=_DESCRIPTION,
+        # It would load from other hosts, and /docs has the same.
+        redoc_url=None,
+        swagger_ui_oauth2_redirect_url=None,
+    )
     add_problem_handlers(app, service.settings.replicas.retry_after)
     app.include_router(_answers(service, bool(keys)))
     app.include_router(_health(service))
@@ -58,6 +68,7 @@ def create_app(service: Service, keys: Sequence[str] = ()) -> FastAPI:
     # The last one added is the first to look: keys before sizes, and HEAD as GET before both.
     app.add_middleware(SizeGate, limit=service.settings.limits.body_bytes)
     app.add_middleware(KeyGate, keys=keys)
+    app.add_middleware(_relative_redirects)
     app.add_middleware(_head_as_get)
     return app
 
@@ -78,6 +89,28 @@ def _head_as_get(app: ASGIApp) -> ASGIApp:
     return answer
 
 
+def _relative_redirects(app: ASGIApp) -> ASGIApp:
+    """Redirects to the path alone: before TLS that ends elsewhere, a whole address would lead out of it."""
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        async def relative(message: Message) -> None:
+            if message["type"] == "http.response.start" and message["status"] == 307:
+                headers = MutableHeaders(raw=message["headers"])
+                place = urlsplit(headers["location"])
+                headers["location"] = place._replace(scheme="", netloc="").geturl()
+                message = {**message, "headers": headers.raw}
+            await send(message)
+
+        await app(scope, receive, relative)
+
+    return answer
+
+
+def _sent(reply: Reply) -> Response:
+    """The reply, written at once: FastAPI would first make dictionaries of it, and check them again."""
+    return Response(reply.model_dump_json(), media_type="application/json")
+
+
 def _answers(service: Service, needs_key: bool) -> APIRouter:
     router = APIRouter(
         prefix="/v1",
@@ -86,25 +119,25 @@ def _answers(service: Service, needs_key: bool) -> APIRouter:
         dependencies=[Security(HTTPBearer(auto_error=False))] if needs_key else None,
     )
 
-    @router.post("/recognize")
-    async def recognize(request: RecognizeRequest) -> RecognizeReply:
+    @router.post("/recognize", response_model=RecognizeReply)
+    async def recognize(request: RecognizeRequest) -> Response:
         """Find the mentions of types in documents."""
-        return await service.recognize(request)
+        return _sent(await service.recognize(request))
 
-    @router.post("/standardize")
-    async def standardize(request: StandardizeRequest) -> StandardizeReply:
+    @router.post("/standardize", response_model=StandardizeReply)
+    async def standardize(request: StandardizeRequest) -> Response:
         """Name the entities of mentions."""
-        return await service.standardize(request)
+        return _sent(await service.standardize(request))
 
-    @router.post("/annotate")
-    async def annotate(request: AnnotateRequest) -> AnnotateReply:
+    @router.post("/annotate", response_model=AnnotateReply)
+    async def annotate(request: AnnotateRequest) -> Response:
         """Find the mentions of types in documents and link them to entities."""
-        return await service.annotate(request)
+        return _sent(await service.annotate(request))
 
-    @router.post("/type")
-    async def type_mentions(request: TypeRequest) -> TypeReply:
+    @router.post("/type", response_model=TypeReply)
+    async def type_mentions(request: TypeRequest) -> Response:
         """Name the fine types of mentions that are known."""
-        return await service.type_mentions(request)
+        return _sent(await service.type_mentions(request))
 
     @router.get("/models")
     async def models() -> ModelsReply:

@@ -33,6 +33,16 @@ class RecognizerOut(Reply):
     window_overlap: int
 
 
+class TyperOut(Reply):
+    """The typer that answers now, and the fine types that it looks for: `/v1/type` may ask for some by
+    their names. `shift`: that of a request without one."""
+
+    version: str
+    task: str
+    types: list[str]
+    shift: float | None
+
+
 class KnowledgeBaseOut(Reply):
     """A knowledge base to link to; `types` are the types whose mentions are linked to it, empty for all.
     `top_k` and `operating_point`: those of a request without."""
@@ -52,6 +62,7 @@ class ModelOut(Reply):
 
     stages: list[StageOut]
     recognizer: RecognizerOut | None
+    typer: TyperOut | None
     linked: list[str]
 
 

@@ -40,7 +40,7 @@ from rayner.tasks.stages import PipelineSettings, checkpoint_in, read_pipeline, 
 from rayner.tasks.standardizer.stage import Entities
 
 log = logging.getLogger(__name__)
-_NOTHING = ModelOut(stages=[], recognizer=None, linked=[])
+_NOTHING = ModelOut(stages=[], recognizer=None, typer=None, linked=[])
 
 
 @dataclass(frozen=True, eq=False)

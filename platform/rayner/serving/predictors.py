@@ -81,7 +81,7 @@ def stage_predictors(
         base = of_types.make(bare)
         return base.adjusted(options) if options != bare and isinstance(base, Adjustable) else base
 
-    kept = PredictorCache(make, 4 * type_sets)
+    kept = PredictorCache(make, type_sets)
     kept.keep(options, predictor)
     if options == loaded.record.options():
         of_types.keep(options, predictor)

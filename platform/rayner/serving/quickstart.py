@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import shlex
 import socket
 import time
@@ -20,7 +19,6 @@ from rayner.serving.application_settings import HttpSettings, ReplicaSettings, S
 from rayner.serving.gate import KEYS_VARIABLE, api_keys
 from rayner.serving.launch import Served, signals
 
-log = logging.getLogger(__name__)
 _HOST = "127.0.0.1"
 _TIMEOUT = 60.0
 """Seconds that the one request may take."""

@@ -49,15 +49,24 @@ class Reader:
         """
         return kept.get(key) or await self._batcher.run(partial(kept.make, key))
 
-    async def answers(self, predictor: AnyPredictor, items: Sequence[Any]) -> list[Predicted]:
+    async def answers(
+        self,
+        predictor: AnyPredictor,
+        items: Sequence[Any],
+        check: Callable[[Sequence[Predicted]], None] = lambda _: None,
+    ) -> list[Predicted]:
         """What `predict_and_count` gives, in batches that are shared with other requests.
 
+        Args:
+            check: refuses what a stage answered, before another one reads it.
+
         Raises:
-            TooLarge: more than `most_found`.
+            TooLarge: more than `most_found`, or as `check`.
         """
         first, *others = stages_of(predictor)
         answers = await self._one_stage(first, items)
         for stage in others:
+            check(answers)
             found = await self._one_stage(stage, [answer.out for answer in answers])
             answers = [Predicted(new.out, old.windows) for new, old in zip(found, answers, strict=True)]
         return answers

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from rayner.config import TypeSettings
 from rayner.config.documents import named
@@ -43,10 +43,25 @@ TopK = Annotated[
 ]
 
 
+T = TypeVar("T")
+Items = Annotated[list[T], Field(fail_fast=True)]
+"""A list of which the first wrong item is told: a body may hold millions of them."""
+_MOST_UNKNOWN = 5
+
+
 class Request(BaseModel):
     """A request body that knows its keys."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _few_unknown(cls, values: Any) -> Any:
+        """Of many unknown fields the first ones, for the same reason."""
+        if isinstance(values, dict) and len(values) > len(cls.model_fields) + _MOST_UNKNOWN:
+            unknown = [key for key in values if key not in cls.model_fields][:_MOST_UNKNOWN]
+            return {key: values[key] for key in (*cls.model_fields, *unknown) if key in values}
+        return values
 
 
 class Reply(BaseModel):
@@ -67,24 +82,27 @@ class TypeIn(Request):
 
     name: Annotated[Text, Field(min_length=1), AfterValidator(named)]
     description: Text | None = None
-    descriptions: tuple[Text, ...] = ()
+    descriptions: Items[Text] = []
     keyword: Text | None = None
-    prototypes: tuple[Text, ...] = ()
+    prototypes: Items[Text] = []
 
     def settings(self) -> TypeSettings:
         """As a recipe has it."""
         return TypeSettings.model_validate(self.model_dump())
 
 
+TypesIn = Annotated[
+    Annotated[Items[TypeIn], Field(min_length=1)] | None,
+    Field(description="at least one; by default those of the pipeline file, or all learned"),
+]
+
+
 class RecognizeRequest(Request):
     """Texts, and what to look for; what is left out is as the pipeline file says or as trained."""
 
-    documents: list[TextIn]
+    documents: Items[TextIn]
     model: ModelName = None
-    types: Annotated[
-        Annotated[list[TypeIn], Field(min_length=1)] | None,
-        Field(description="at least one; by default those of the pipeline file, or all learned"),
-    ] = None
+    types: TypesIn = None
     overlap: Annotated[
         Literal["flat", "nested"] | None, Field(description="whether mentions may lie within each other")
     ] = None
@@ -100,7 +118,7 @@ class RecognizeRequest(Request):
 class StandardizeRequest(Request):
     """Mentions, each a string, and the knowledge base to look them up in."""
 
-    mentions: list[Text]
+    mentions: Items[Text]
     knowledge_base: Annotated[Text | None, Field(description="not needed where there is only one")] = None
     top_k: TopK = None
     operating_point: Annotated[

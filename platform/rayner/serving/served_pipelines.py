@@ -92,10 +92,11 @@ class ServedModel:
 
     def describe(self) -> ModelOut:
         """For `GET /v1/models`."""
-        recognizer = self.pipeline.recognizer
+        recognizer, typer = self.pipeline.recognizer, self.pipeline.typer
         return ModelOut(
             stages=[*self.pipeline.about],
             recognizer=recognizer.describe() if recognizer else None,
+            typer=typer.describe_typer() if typer else None,
             linked=list(self.linked) if recognizer else [],
         )
 
@@ -118,7 +119,7 @@ def served_model(
         assert pipeline.typer is not None
         return chain(chained(pipeline.typing, pipeline.typer, options))
 
-    caches = PredictorCache(answering, 4 * type_sets), PredictorCache(typing, type_sets)
+    caches = PredictorCache(answering, type_sets), PredictorCache(typing, type_sets)
     return ServedModel(name, pipeline, linked, *caches)
 
 
@@ -196,7 +197,8 @@ def load_stages(
             same = (b for b in known if (b.settings, b.versions) == (made.settings, made.versions))
             links.append(next(same, made))
         else:
-            computed, names = one.version + suffix(checkpoint.precision), getattr(predictor, "names", ())
+            computed = one.version + suffix(checkpoint.precision)
+            names = getattr(predictor, "types" if one.record.stage == "types" else "names", ())
             stages.append(ServedStage(one, computed, checkpoint, predictor, names))
     caches = [
         stage_predictors(stage.loaded, type_sets, stage.settings.options, stage.predictor) for stage in stages

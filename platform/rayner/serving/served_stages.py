@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from rayner.config import DocumentRecipe, TypeSettings
-from rayner.serving.model_schemas import RecognizerOut, TypeOut
+from rayner.serving.model_schemas import RecognizerOut, TypeOut, TyperOut
 from rayner.serving.predictors import AnyPredictor, PredictorCache
 from rayner.serving.remote_stages import RemoteStage
 from rayner.tasks.checkpoint import Checkpoint
@@ -87,6 +87,15 @@ class AskedStage:
             shift=getattr(self.stage.settings.options, "shift", None),
             window_length=self.recipe.windows.length,
             window_overlap=self.recipe.windows.overlap,
+        )
+
+    def describe_typer(self) -> TyperOut:
+        """As `describe`, of a typer."""
+        return TyperOut(
+            version=self.stage.version,
+            task=self.recipe.task,
+            types=list(self.stage.names),
+            shift=getattr(self.stage.settings.options, "shift", None),
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -53,7 +53,7 @@ from rayner.tasks.predictor_options import Options
 
 log = logging.getLogger(__name__)
 _MANY = 1000
-"""Mentions from which on a reply takes so long that other requests would wait for it."""
+"""Mentions and candidates from which on a reply takes so long that other requests would wait for it."""
 
 
 class Service:
@@ -199,7 +199,7 @@ class Service:
         """Find mentions and link them.
 
         Raises:
-            TooLarge: as `recognize`.
+            TooLarge: as `recognize`, or more candidates than the limits allow.
             InputError: as `recognize`, or as `one_base`.
         """
         began = time.perf_counter()
@@ -211,7 +211,10 @@ class Service:
         bases = models.bases_of(model, request.knowledge_base)
         asked = Asked(options, bases, Choice(request.top_k, request.operating_point, request.nil_share))
         documents = documents_of(request.documents)
-        found = await self._read("annotate", request, model, asked, documents, began)
+        own = (models.knowledge_bases[name].about.top_k for name in bases)
+        top_k = request.top_k or max(own, default=0)
+        check = partial(check_linked, top_k, self.settings.limits.candidates)
+        found = await self._read("annotate", request, model, asked, documents, began, check)
         if request.contexts:
             found = await _with_contexts(found, pipeline)
         versions = models.versions(pipeline.versions(), bases)
@@ -239,7 +242,8 @@ class Service:
         answers = [found.out for found in await self._reader.answers(stage.standardizer, request.mentions)]
         linked = sum(answer.entity_id is not None for answer in answers)
         self._meter.answered("standardize", "", len(answers), 0, linked, time.perf_counter() - began)
-        return standardize_reply(answers, models.versions(bases=(name,)))
+        made = partial(standardize_reply, answers, models.versions(bases=(name,)))
+        return await aside(made, sum(len(answer.candidates) for answer in answers) > _MANY)
 
     async def close(self) -> None:
         """Stop working."""
@@ -255,11 +259,12 @@ class Service:
         asked: Asked | Options,
         documents: Sequence[Document],
         began: float,
+        check: Callable[[Sequence[Predicted]], None] = lambda _: None,
     ) -> list[Predicted]:
         with _types_by_place(request):
             kept: PredictorCache[Any] = model.answering if isinstance(asked, Asked) else model.typing
             predictor = await self._reader.predictor(kept, asked)
-            found = await self._reader.answers(predictor, documents)
+            found = await self._reader.answers(predictor, documents, check)
         mentions = sum(len(document.mentions) for document, _ in found)
         windows = sum(windows for _, windows in found)
         seconds = time.perf_counter() - began
@@ -269,7 +274,17 @@ class Service:
 
 def _is_long(found: Sequence[Predicted]) -> bool:
     """Whether other requests would wait while a reply is made of it."""
-    return sum(len(document.mentions) for document, _ in found) > _MANY
+    mentions = (mention for document, _ in found for mention in document.mentions)
+    return sum(1 + len(mention.candidates) for mention in mentions) > _MANY
+
+
+def check_linked(top_k: int, most: int, found: Sequence[Predicted]) -> None:
+    """Raise TooLarge if mentions that are to be linked would get more candidates than a request may have."""
+    mentions = sum(len(document.mentions) for document, _ in found)
+    if mentions * top_k > most:
+        what = f"{mentions:,} mentions were found, with {top_k} candidates each"
+        hint = f"ask for fewer, or send less text: {most:,} candidates at most"
+        raise TooLarge("top_k", what, hint)
 
 
 def check_texts(request: RecognizeRequest | TypeRequest, limits: LimitSettings) -> None:

@@ -18,7 +18,7 @@ from rayner.serving.reader import Reader
 from rayner.serving.remote_stages import OtherModels, StageAbout
 from rayner.serving.served_pipelines import load_stages, of_one_version
 from rayner.tasks.checkpoint import load_checkpoint
-from rayner.tasks.predict import Predicted, stages_of
+from rayner.tasks.predict import Predicted
 from rayner.tasks.predictor_options import Options
 
 
@@ -59,8 +59,7 @@ class StageService:
         """What it is."""
         links, stages = self._pipeline.links, self._pipeline.stages
         version = stages[0].version if stages else links[0].versions.standardizer
-        own = stages_of(stages[0].predictor) if stages else ()
-        names = tuple(name for one in own for name in getattr(one, "names", ()))
+        names = tuple(stages[0].names) if stages else ()
         chooses = any(getattr(stage.loaded.task, "contexts", None) for stage in stages)
         return StageAbout(self._key, version, names, chooses, links[0].about if links else None)
 

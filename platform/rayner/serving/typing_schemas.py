@@ -6,7 +6,17 @@ from typing import Annotated
 
 from pydantic import Field
 
-from rayner.serving.schemas import FineTypeOut, ModelName, NewTypes, Reply, Request, TextIn, TypeIn, Versions
+from rayner.serving.schemas import (
+    FineTypeOut,
+    Items,
+    ModelName,
+    NewTypes,
+    Reply,
+    Request,
+    TextIn,
+    TypesIn,
+    Versions,
+)
 
 
 class SpanIn(Request):
@@ -19,19 +29,16 @@ class SpanIn(Request):
 class MarkedTextIn(TextIn):
     """A text whose mentions are known."""
 
-    mentions: list[SpanIn]
+    mentions: Items[SpanIn]
 
 
 class TypeRequest(Request):
     """Texts with their mentions, which are to get fine types; what is left out is as the pipeline file says
     or as trained."""
 
-    documents: list[MarkedTextIn]
+    documents: Items[MarkedTextIn]
     model: ModelName = None
-    types: Annotated[
-        Annotated[list[TypeIn], Field(min_length=1)] | None,
-        Field(description="at least one; by default those of the pipeline file, or all learned"),
-    ] = None
+    types: TypesIn = None
     shift: Annotated[
         Annotated[float, Field(strict=True, ge=-1000, le=1000)] | None,
         Field(description="added to every threshold: below 0 gives more"),

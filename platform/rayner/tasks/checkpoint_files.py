@@ -4,7 +4,8 @@ read."""
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -89,6 +90,44 @@ def _read(path: Path, unbounded: Collection[str] = ()) -> dict[str, Tensor]:
         ) from None
     check_finite(weights, path, unbounded)
     return weights
+
+
+def task_in(
+    folder: Path, what: str = "is no checkpoint", hint: str = "name a folder such as RUN/best"
+) -> str:
+    """The task of a checkpoint, by its manifest.
+
+    Args:
+        what: what a folder without one is told.
+        hint: what to do then.
+
+    Raises:
+        CheckpointError: the folder is no checkpoint.
+        StorageError: it cannot be read now.
+    """
+    try:
+        return json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["task"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        if failure := storage_error(str(folder / MANIFEST), "cannot be read", error):
+            raise failure from error
+        raise CheckpointError(str(folder), what, hint) from None
+
+
+@contextmanager
+def reading_part(path: Path) -> Iterator[None]:
+    """Tell of a JSON file of a checkpoint that is missing, cut short or another's.
+
+    Raises:
+        CheckpointError: it is.
+        StorageError: it cannot be read now.
+    """
+    try:
+        yield
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        if failure := storage_error(str(path), "cannot be read", error):
+            raise failure from error
+        what = f"cannot be read ({type(error).__name__})"
+        raise CheckpointError(str(path), what, "copy the whole checkpoint folder again") from None
 
 
 def read_known_recipe(folder: Path, recipes: Recipes) -> BaseRecipe:

@@ -15,7 +15,7 @@ import torch
 
 from rayner.config import RankerRecipe
 from rayner.config.base import Precision
-from rayner.errors import CheckpointError, storage_error
+from rayner.errors import CheckpointError
 from rayner.files.fetching import is_there, local
 from rayner.files.hashes import sha256_of
 from rayner.files.run_checkpoints import checkpoint_of
@@ -26,6 +26,7 @@ from rayner.tasks.checkpoint_files import (
     check_files,
     manifest_version,
     read_known_recipe,
+    task_in,
 )
 from rayner.tasks.encoder_task import default_device, load_trained
 from rayner.tasks.pair_ranker import PairRanker, PretrainedRanker
@@ -69,14 +70,8 @@ def check_ranker(ranker: RankerPlace, key: str = "ranker") -> None:
     if _is_pretrained(folder):
         kind_of_reranker(str(folder), key)
         return
-    try:
-        task = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["task"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        if failure := storage_error(str(folder / MANIFEST), "cannot be read", error):
-            raise failure from error
-        what = "is no checkpoint of a ranker"
-        hint = "name a folder such as RUN/best, or a reranker of Hugging Face"
-        raise CheckpointError(str(folder), what, hint) from None
+    hint = "name a folder such as RUN/best, or a reranker of Hugging Face"
+    task = task_in(folder, "is no checkpoint of a ranker", hint)
     if task not in _RANKERS:
         raise CheckpointError(str(folder), f"holds a {task}, which scores no pairs", "name a ranker")
 

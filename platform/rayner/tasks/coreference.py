@@ -27,7 +27,7 @@ from rayner.supervision.partitions import Joined
 from rayner.tasks.base import Counts, Metric, Output, Progress, Seed
 from rayner.tasks.chains.story_rows import label
 from rayner.tasks.corpus_task import CorpusTask
-from rayner.tasks.document_windows import SPECIAL_TOKENS, TextWindow, confidence, text_windows
+from rayner.tasks.document_windows import SPECIAL_TOKENS, TextWindow, confidence
 from rayner.tasks.splits import Documents
 
 _UNCOUNTED = frozenset({"the", "a", "an"})
@@ -71,11 +71,6 @@ class CoreferenceTask(CorpusTask[CoreferenceRecipe]):
             "windows": self.recipe.windows.model_dump(mode="json"),
             "max_span_width": self.recipe.model.max_span_width,
         }
-
-    def windows_of(self, document: Document) -> list[TextWindow]:
-        """The windows of a document."""
-        tokenizer = self.tokenizer
-        return text_windows(document, self.recipe.windows, tokenizer, tokenizer.unk_id, tokenizer.sep_id)
 
     def examples(self, items: Iterable[Document]) -> Iterator[dict[str, Any]]:
         """A row a window, with its words and the gold mentions that lie in it."""

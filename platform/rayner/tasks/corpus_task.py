@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Literal, TypeVar
+
+from torch import nn
 
 from rayner.config import BaseRecipe
 from rayner.config.documents import CorpusSettings
@@ -14,6 +17,8 @@ from rayner.data.schema import Document
 from rayner.errors import CorpusError, RecipeError
 from rayner.models.encoder import Tokenizer
 from rayner.tasks.base import ParallelMap, Unit
+from rayner.tasks.document_windows import TextWindow, text_windows
+from rayner.tasks.recipe_contexts import SentenceContexts, contexts_of
 from rayner.tasks.splits import Change, Documents, Split, change_of, document_units, read_documents
 from rayner.tasks.unit_task import UnitTask
 
@@ -100,6 +105,45 @@ class CorpusTask(UnitTask[R]):
     def unseen(self, found: Documents) -> Collection[str]:
         """All types, where documents of dev have a mention of none; else nothing."""
         return ()
+
+    @cached_property
+    def contexts(self) -> SentenceContexts | None:
+        """The contexts that sentences are read with; None where the recipe has none.
+
+        Raises:
+            InputError: as `contexts_of`.
+        """
+        folder, context = self.checkpoint or self.origin, getattr(self.recipe, "context", None)
+        return contexts_of(context, self.recipe.encoder, folder, self.precision, self.device)
+
+    @property
+    def examples_ask_model(self) -> bool:
+        """Where contexts are chosen by one."""
+        return self.contexts is not None and self.contexts.ask_model
+
+    @property
+    def origin(self) -> Path | None:
+        """The folder of the checkpoint that is learned from, with its ranker and tokenizer; None without."""
+        return None
+
+    def save(self, model: nn.Module, folder: Path) -> None:
+        """What chooses contexts, too."""
+        super().save(model, folder)
+        if self.contexts is not None:
+            self.contexts.save(folder)
+
+    def load(self, folder: Path) -> nn.Module:
+        """As `EncoderTask.load`; from then on the contexts are those of the checkpoint."""
+        model = super().load(folder)
+        vars(self).pop("contexts", None)
+        return model
+
+    def windows_of(self, document: Document) -> list[TextWindow]:
+        """The windows of a document."""
+        tokenizer = self.tokenizer
+        if self.contexts is not None:
+            document = self.contexts.of(document)
+        return text_windows(document, self.recipe.windows, tokenizer, tokenizer.unk_id, tokenizer.sep_id)
 
     def _found(self, split: Split, mapper: ParallelMap, cache: Path | None) -> Documents:
         return document_units(

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-from torch import nn
 
 from rayner.config import DocumentRecipe
 from rayner.counted import counted
@@ -22,10 +19,8 @@ from rayner.tasks.document_windows import (
     gold_of,
     known_rows,
     known_types,
-    text_windows,
     unknown_spans,
 )
-from rayner.tasks.recipe_contexts import SentenceContexts, contexts_of
 from rayner.tasks.required_types import require_known, require_mentions
 from rayner.tasks.splits import Documents
 
@@ -66,49 +61,10 @@ class DocumentTask(CorpusTask[R]):
         }
         return settings if self.contexts is None else {**settings, "context": self.contexts.key()}
 
-    @cached_property
-    def contexts(self) -> SentenceContexts | None:
-        """The contexts that sentences are read with; None where the recipe has none.
-
-        Raises:
-            InputError: as `contexts_of`.
-        """
-        folder = self.checkpoint or self.origin
-        return contexts_of(self.recipe.context, self.recipe.encoder, folder, self.precision, self.device)
-
-    @property
-    def examples_ask_model(self) -> bool:
-        """Where contexts are chosen by one."""
-        return self.contexts is not None and self.contexts.ask_model
-
-    @property
-    def origin(self) -> Path | None:
-        """The folder of the checkpoint that is learned from, with its ranker and tokenizer; None without."""
-        return None
-
     @property
     def reads_whole_documents(self) -> bool:
         """Whether sections of a document are not enough: its contexts may be anywhere in it."""
         return self.recipe.context is not None
-
-    def save(self, model: nn.Module, folder: Path) -> None:
-        """What chooses contexts, too."""
-        super().save(model, folder)
-        if self.contexts is not None:
-            self.contexts.save(folder)
-
-    def load(self, folder: Path) -> nn.Module:
-        """As `EncoderTask.load`; from then on the contexts are those of the checkpoint."""
-        model = super().load(folder)
-        vars(self).pop("contexts", None)
-        return model
-
-    def windows_of(self, document: Document) -> list[TextWindow]:
-        """The windows of a document."""
-        tokenizer = self.tokenizer
-        if self.contexts is not None:
-            document = self.contexts.of(document)
-        return text_windows(document, self.recipe.windows, tokenizer, tokenizer.unk_id, tokenizer.sep_id)
 
     def rows(
         self, documents: Iterable[Document]

@@ -57,7 +57,8 @@ def check_types(settings: Sequence[StageSettings], stages: Sequence[Any]) -> Non
     """Refuse types to link that no stage before finds, where the stages say their `names`."""
     names: set[str] = set()
     for setting, stage in zip(settings, stages, strict=True):
-        names |= set(getattr(stage, "names", ()))
+        if setting.record.stage == "mentions":
+            names |= set(getattr(stage, "names", ()))
         if setting.record.stage != "entities" or not names:
             continue
         if unknown := sorted(set(getattr(setting.options, "types", None) or ()) - names):

@@ -319,6 +319,26 @@ def test_a_setting_without_effect_is_told(tmp_path: Path, caplog: pytest.LogCapt
     assert caplog.messages == ["corpus.labels has no effect: corpus.dictionary is not set"]
 
 
+@pytest.mark.parametrize(("scaling", "workers", "told"), [({}, None, True), ({}, 2, False)])
+def test_an_elastic_run_without_workers_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, scaling: dict[str, Any], workers: int | None, told: bool
+) -> None:
+    values = tiny_recipe(tmp_path, "tagger") | {"scaling": {"max_workers": 4, **scaling}}
+    values["corpus"] |= {"train": ["nowhere"]}
+    with pytest.raises(RecipeError, match="nowhere does not exist"):
+        train(parse_recipe(values, "test"), tmp_path / "run", workers=workers)
+    assert ("scaling.max_workers has no effect" in caplog.text) == told
+
+
+def test_several_evaluations_without_a_development_set_are_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    values = tiny_recipe(tmp_path, "tagger", epochs=1, evaluations_per_epoch=2)
+    values["corpus"]["dev"] = []
+    train(parse_recipe(values, "test"), tmp_path / "run")
+    assert "training.evaluations_per_epoch has no effect: there is no development set" in caplog.text
+
+
 def test_types_that_the_corpus_decides_are_found_with_what_is_seen_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

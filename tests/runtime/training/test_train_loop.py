@@ -122,6 +122,29 @@ def test_slow_steps_do_not_keep_a_checkpoint_waiting(
     assert stored == sorted({*(range(2, state.steps, 2) if overdue else ()), state.steps})
 
 
+def test_a_better_checkpoint_is_never_of_a_run_that_knows_nothing_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a run that goes on from `last/` with other scores would put a worse one in its place."""
+    stored: list[int] = []
+    scores, real = iter([0.1, 0.3, 0.2, 0.5, 0.4]), worker.score
+    monkeypatch.setattr(worker, "score", lambda *given: ({"f1": next(scores)}, real(*given)[1]))
+    monkeypatch.setattr(worker, "save_last", lambda out, learner, state, _: stored.append(state.step))
+    state = work(toy_run(tmp_path, epochs=1, evaluations_per_epoch=5, checkpoint_every=10**6))
+    assert (state.steps, state.best_step, stored) == (5, 4, [1, 2, 4, 5])
+
+
+def test_an_overdue_checkpoint_is_written_where_dev_is_scored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored: list[int] = []
+    real = worker.score
+    monkeypatch.setattr(worker, "score", lambda *given: ({"f1": 0.5}, real(*given)[1]))
+    monkeypatch.setattr(worker, "save_last", lambda out, learner, state, _: stored.append(state.step))
+    work(toy_run(tmp_path, epochs=1, evaluations_per_epoch=5, log_every=2, checkpoint_minutes=1e-9))
+    assert stored == [1, 2, 4, 5]
+
+
 def test_the_average_is_what_is_kept(tmp_path: Path) -> None:
     work(toy_run(tmp_path / "with", epochs=1, average=0.9))
     work(toy_run(tmp_path / "without", epochs=1))

@@ -96,23 +96,6 @@ class Reading:
         self.documents.append(document)
         self.places.append(where)
 
-    @property
-    def types(self) -> Counter[str]:
-        """How many mentions each type has, most frequent first."""
-        counts = Counter(m.type for d in self.documents for m in d.mentions)
-        return Counter(dict(counts.most_common()))
-
-    def counts(self) -> dict[str, Any]:
-        """The figures that `corpus convert` prints."""
-        types = self.types
-        return {
-            "documents": len(self.documents),
-            "mentions": types.total(),
-            "types": dict(types),
-            "repaired": self.repaired.total(),
-            "rejected": len(self.rejects),
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class Sample:

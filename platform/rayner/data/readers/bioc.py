@@ -7,10 +7,9 @@ touch. Relations are ignored and counted; discontinuous annotations are rejected
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
-from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -33,11 +32,6 @@ class _Block:
     offset: int
     start: int
     text: str
-
-
-def units(paths: Sequence[Path]) -> list[Unit]:
-    """One unit a file."""
-    return files.each_file("bioc", paths)
 
 
 def matches(sample: Sample) -> bool:

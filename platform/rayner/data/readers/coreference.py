@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from rayner.data.readers import files
 from rayner.data.readers.base import Reading, Sample, Unit, in_order
@@ -39,11 +38,6 @@ class _Words:
     opened: dict[tuple[str, str], list[tuple[int, str | None, int]]] = field(default_factory=dict)
     found: list[_Found] = field(default_factory=list)
     count: int = 0
-
-
-def units(paths: Sequence[Path]) -> list[Unit]:
-    """One unit a file."""
-    return files.each_file("coreference", paths)
 
 
 def matches(sample: Sample) -> bool:

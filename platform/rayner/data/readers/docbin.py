@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from importlib import import_module
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 from rayner.data.readers import files
@@ -15,11 +14,6 @@ from rayner.data.spacy_docs import SPANS, load_spacy
 from rayner.errors import CorpusError
 
 _OF_USER = ("language", "group")
-
-
-def units(paths: Sequence[Path]) -> list[Unit]:
-    """One unit a file."""
-    return files.each_file("docbin", paths)
 
 
 def matches(sample: Sample) -> bool:

@@ -6,22 +6,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-from rayner.data.readers import files
 from rayner.data.readers.base import Reading, Sample, Unit
 from rayner.data.readers.json_rows import first_object, id_of, objects_of
 from rayner.data.readers.marked_spans import Marked, add_marked, is_ours, list_in, text_of
 from rayner.data.readers.typed_rows import RowError
 
 _LABELS = ("label", "labels", "entities")
-
-
-def units(paths: Sequence[Path]) -> list[Unit]:
-    """One unit a file."""
-    return files.each_file("doccano", paths)
 
 
 def matches(sample: Sample) -> bool:

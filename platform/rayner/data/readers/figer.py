@@ -7,21 +7,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-from rayner.data.readers import files
 from rayner.data.readers.base import Reading, Sample, Unit, in_order
 from rayner.data.readers.json_rows import has_fields, read_rows
 from rayner.data.readers.typed_rows import RowError, check_words, sentence_of, strings, typed
 from rayner.data.schema import Document, Mention, Span
 
 _FIELDS = {"tokens", "mentions", "fileid", "senid"}
-
-
-def units(paths: Sequence[Path]) -> list[Unit]:
-    """One unit a file."""
-    return files.each_file("figer", paths)
 
 
 def matches(sample: Sample) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import ModuleType
 
 from rayner.data.readers import (
@@ -26,11 +27,13 @@ from rayner.data.readers import (
     ufet,
 )
 from rayner.data.readers.base import Format
+from rayner.data.readers.files import each_file
 
 
 def _format(module: ModuleType) -> Format:
     name = module.__name__.rpartition(".")[2]
-    return Format(name, module.matches, module.units, module.read, getattr(module, "parts", None))
+    units = getattr(module, "units", partial(each_file, name))
+    return Format(name, module.matches, units, module.read, getattr(module, "parts", None))
 
 
 FORMATS: dict[str, Format] = {

@@ -6,21 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-from rayner.data.readers import files
 from rayner.data.readers.base import Reading, Sample, Unit, in_order
 from rayner.data.readers.json_rows import first_object, id_of, read_rows
 from rayner.data.readers.typed_rows import RowError, check_words, sentence_of
 from rayner.data.schema import Document, Mention, Span
 
 _FIELDS = {"id", "tokenized_text", "ner"}
-
-
-def units(paths: Sequence[Path]) -> list[Unit]:
-    """One unit a file."""
-    return files.each_file("gliner", paths)
 
 
 def matches(sample: Sample) -> bool:

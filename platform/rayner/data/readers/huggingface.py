@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -27,11 +26,6 @@ _TAGS = ("ner_tags", "tags", "labels", "ner", "entities")
 _IDS = ("document_id", "id")
 Names = Mapping[str, Sequence[str]]
 """The names of the numbers in a column."""
-
-
-def units(paths: Sequence[Path]) -> list[Unit]:
-    """One unit a file."""
-    return files.each_file("huggingface", paths)
 
 
 def matches(sample: Sample) -> bool:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from rayner.data.json_lines import OF_AN_ARRAY, is_array, json_values
 from rayner.data.readers import files
@@ -12,11 +10,6 @@ from rayner.data.readers.base import Reading, Sample, Unit
 from rayner.data.readers.json_rows import has_fields
 from rayner.data.readers.rows import add_row
 from rayner.errors import CorpusError
-
-
-def units(paths: Sequence[Path]) -> list[Unit]:
-    """One unit a file."""
-    return files.each_file("jsonl", paths)
 
 
 def parts(unit: Unit) -> list[Unit]:

@@ -8,10 +8,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
-from rayner.data.readers import files
 from rayner.data.readers.base import Reading, Sample, Unit
 from rayner.data.readers.json_rows import first_object, id_of, objects_of
 from rayner.data.readers.marked_spans import Marked, add_marked, list_in, text_of
@@ -20,11 +18,6 @@ from rayner.data.readers.typed_rows import RowError
 _BY_SOMEBODY = ("annotations", "completions")
 _OF_MIN = {"annotation_id", "annotator", "lead_time"}
 """What every row of JSON-MIN has."""
-
-
-def units(paths: Sequence[Path]) -> list[Unit]:
-    """One unit a file."""
-    return files.each_file("label_studio", paths)
 
 
 def matches(sample: Sample) -> bool:

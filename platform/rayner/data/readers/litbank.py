@@ -6,8 +6,6 @@ Layers hold nested mentions, the innermost or shortest not always first (Bamman,
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from pathlib import Path
 
 from rayner.data.readers import files, tag_schemes
 from rayner.data.readers.base import Reading, Sample, Unit, in_order
@@ -16,11 +14,6 @@ from rayner.data.schema import Document, Mention
 
 MIN_LAYERS = 2
 _CHUNKS = {"NP", "VP", "PP", "ADVP", "ADJP", "SBAR", "PRT", "CONJP", "INTJ", "LST", "UCP"}
-
-
-def units(paths: Sequence[Path]) -> list[Unit]:
-    """One unit a file."""
-    return files.each_file("litbank", paths)
 
 
 def matches(sample: Sample) -> bool:

@@ -7,7 +7,6 @@ Shimaoka et al. 2017).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from rayner.counted import counted
 from rayner.data.readers import files
@@ -18,11 +17,6 @@ from rayner.data.schema import Document
 
 _HEAD = "HEAD|"
 _DIGITS = 9
-
-
-def units(paths: Sequence[Path]) -> list[Unit]:
-    """One unit a file."""
-    return files.each_file("ontonotes_fet", paths)
 
 
 def matches(sample: Sample) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,11 +15,6 @@ from rayner.data.schema import DOCUMENT_SCHEMA
 from rayner.errors import CorpusError
 
 BATCH_ROWS = 1024
-
-
-def units(paths: Sequence[Path]) -> list[Unit]:
-    """One unit a file."""
-    return files.each_file("parquet", paths)
 
 
 def parts(unit: Unit) -> list[Unit]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from rayner.data.readers import files
 from rayner.data.readers.base import Reading, Sample, Unit, entity_of, in_order
@@ -27,11 +26,6 @@ class _Abstract:
     line: int
     passages: dict[str, str]
     rows: list[tuple[int, list[str]]] = field(default_factory=list)
-
-
-def units(paths: Sequence[Path]) -> list[Unit]:
-    """One unit a file."""
-    return files.each_file("pubtator", paths)
 
 
 def matches(sample: Sample) -> bool:

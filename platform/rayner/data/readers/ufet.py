@@ -6,11 +6,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-from rayner.data.readers import files
 from rayner.data.readers.base import Reading, Sample, Unit
 from rayner.data.readers.json_rows import has_fields, read_rows
 from rayner.data.readers.typed_rows import RowError, strings, typed
@@ -18,11 +15,6 @@ from rayner.data.readers.wordtext import join_words
 from rayner.data.schema import Document
 
 _FIELDS = {"annot_id", "left_context_token", "mention_span", "right_context_token", "y_str"}
-
-
-def units(paths: Sequence[Path]) -> list[Unit]:
-    """One unit a file."""
-    return files.each_file("ufet", paths)
 
 
 def matches(sample: Sample) -> bool:

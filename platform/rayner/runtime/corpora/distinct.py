@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 
-from rayner.data.example_shards import canonical
+from rayner.data.example_shards import content_hash
 from rayner.data.readers import Reading, Reject
 from rayner.data.readers.merge import TWICE
 from rayner.data.schema import Document
@@ -29,7 +28,7 @@ class Distinct:
         self.duplicates += reading.repaired[TWICE]
         for document, where in zip(reading.documents, map(str, reading.places), strict=True):
             name = document.document_id
-            digest = hashlib.blake2b(canonical(document).encode(), digest_size=16).digest()
+            digest = content_hash(document)
             if name not in self._seen:
                 self._seen[name] = digest, where
                 yield document

@@ -7,7 +7,6 @@ and times and of what is done with the documents.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 from collections import Counter
@@ -26,7 +25,7 @@ import pyarrow.parquet as pq
 
 from rayner.counted import counted
 from rayner.data import scans
-from rayner.data.example_shards import canonical
+from rayner.data.example_shards import content_hash
 from rayner.data.readers import Reading, Reject, Unit, read_unmerged
 from rayner.data.readers.files import is_fault
 from rayner.data.readers.merge import TWICE, join
@@ -230,7 +229,7 @@ def _read_into(change: Change, part: Part, folder: Path) -> None:
     reading = join(map(read_patiently, part.of.units))
     part.of.check_unchanged()
     changed = _changed(reading, change)
-    hashes = [digest_of(document) for document in reading.documents]
+    hashes = [content_hash(document) for document in reading.documents]
     write_parquet((document for document, _ in changed), folder / DOCUMENTS)
     ids = {
         "document_id": pa.array([d.document_id for d in reading.documents], pa.string()),
@@ -308,11 +307,6 @@ def _read_once(unit: Unit) -> Reading:
             unit.paths[0], f"{type(error).__name__}: {error}", "take the file out, and report this"
         )
         return reading
-
-
-def digest_of(document: Document) -> bytes:
-    """The same for documents that are the same in everything."""
-    return hashlib.blake2b(canonical(document).encode(), digest_size=16).digest()
 
 
 def _repeated(parts: Sequence[Part], folder: Path, temporary: Path) -> Iterator[pa.Table]:

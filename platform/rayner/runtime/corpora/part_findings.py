@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from rayner.config import DocumentRecipe
 from rayner.data.corpus_check import Finding, Overlap, Place, document_findings, width_findings
+from rayner.data.example_shards import content_hash
 from rayner.data.fine_types import gold_types
 from rayner.data.readers import Unit, merge
 from rayner.data.scans import Part
@@ -21,7 +22,7 @@ from rayner.data.split import hash_of_text
 from rayner.data.windows import locate, split_into_subwords
 from rayner.data.words import words_of
 from rayner.models.tokenizer import Tokenizer, load_tokenizer
-from rayner.runtime.corpora.kept_parts import digest_of, read_patiently
+from rayner.runtime.corpora.kept_parts import read_patiently
 from rayner.tasks.splits import renamed
 
 MOST_LISTED = 10_000
@@ -156,7 +157,7 @@ class PartCheck:
         file = unit.paths[0] if unit.span else None
         for document, place in zip(reading.documents, reading.places, strict=True):
             text = hash_of_text(document) if document.text.strip() else None
-            digest = digest_of(document) if file else None
+            digest = content_hash(document) if file else None
             shown = self._shown(str(place))
             yield document, (document.document_id, text, document.group, shown, file, digest)
 

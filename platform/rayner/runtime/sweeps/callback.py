@@ -123,7 +123,7 @@ class SweepCallback(Callback):
     def on_experiment_end(self, trials: list[Any], **info: Any) -> None:
         """Leave the last table on the terminal."""
         if self._live is not None:
-            self._live.update(trials_table(read_trials(self._plan), self._plan, ROWS), refresh=True)
+            self._live.update(trials_table(read_trials(self._plan), self._plan), refresh=True)
             self._live.stop()
             self._live = None
 
@@ -205,7 +205,7 @@ class SweepCallback(Callback):
             self._live = Live(console=Console(stderr=True), auto_refresh=False)
             self._live.start()
         trials = sorted(self._known.values(), key=lambda trial: trial.number)
-        self._live.update(trials_table(trials, self._plan, ROWS), refresh=True)
+        self._live.update(trials_table(trials, self._plan), refresh=True)
 
     def _read(self, folder: Path) -> Trial:
         trial = self._known[folder.name] = read_trial(self._plan, folder)
@@ -262,7 +262,7 @@ class NotSharedStopper(Stopper):
         return self._callback.not_shared is not None
 
 
-def trials_table(trials: Sequence[Trial], plan: Plan, rows: int | None = None) -> Table:
+def trials_table(trials: Sequence[Trial], plan: Plan) -> Table:
     """Trials that run first, then by the first objective; the rest in one line."""
     objectives = [objective.metric for objective in plan.settings.objectives]
     known = dict.fromkeys(key for trial in trials for key in trial.settings)
@@ -278,13 +278,13 @@ def trials_table(trials: Sequence[Trial], plan: Plan, rows: int | None = None) -
     # The end of its name, by which its folder is found.
     table.add_column("key")
     ordered = sorted(trials, key=lambda t: (t.state != "running", *rank_of(t, plan)))
-    for trial in ordered[:rows]:
+    for trial in ordered[:ROWS]:
         numbers = [_shown(name, trial.last.get(name)) for name in columns]
         values = [str(trial.settings.get(key, "")) for key in keys]
         style = "bold" if trial.state == "running" else "dim" if trial.state in ("stopped", "failed") else ""
         table.add_row(str(trial.number), *values, *numbers, trial.state, trial.key, style=style)
-    if rows is not None and len(ordered) > rows:
-        table.caption = f"and {len(ordered) - rows} more"
+    if len(ordered) > ROWS:
+        table.caption = f"and {len(ordered) - ROWS} more"
     return table
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +13,7 @@ from typing import Any
 from rayner.config import BaseRecipe
 from rayner.counted import counted
 from rayner.errors import InputError
-from rayner.runtime.cluster import ensure_ray
+from rayner.runtime.cluster import ensure_ray, environment
 from rayner.runtime.sweeps.folder import RAY
 from rayner.runtime.sweeps.plan import Over, Plan
 from rayner.runtime.sweeps.space import Space, extremes
@@ -168,18 +167,12 @@ def tune_environment(max_concurrent: int) -> Iterator[None]:
     # It names its own folder after each launch.
     logging.getLogger("ray.tune.tune").setLevel(logging.WARNING)
     changes = {**_TUNE, "TUNE_MAX_PENDING_TRIALS_PG": str(max_concurrent)}
-    before = {name: os.environ.get(name) for name in changes}
-    os.environ.update(changes)
     try:
-        yield
+        with environment(changes):
+            yield
     finally:
         if sys.stderr.isatty():
             show_cursor()
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
 
 
 def most_epochs(settings: SweepSettings, space: Space, recipe: BaseRecipe) -> int:

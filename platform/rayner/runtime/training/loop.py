@@ -205,7 +205,7 @@ def _train_epoch(loop: Loop) -> None:
                 _log(loop, rate)
                 is_due |= _is_overdue(loop)
             if loop.state.position in pauses:
-                _pause(loop, len(plan))
+                _pause(loop, len(plan), is_due)
             elif is_due:
                 _save_last(loop)
             if loop.state.finished:
@@ -254,14 +254,16 @@ def _is_overdue(loop: Loop) -> bool:
     return on_first(lambda: time.monotonic() - loop.saved >= limit)
 
 
-def _pause(loop: Loop, steps_of_epoch: int) -> None:
-    """Evaluate, and store how far the run is at the end of an epoch or of the run."""
+def _pause(loop: Loop, steps_of_epoch: int, is_due: bool) -> None:
+    """Evaluate, and store how far the run is where that is due: at the end of an epoch or of the run, and
+    with a new `best/`, too, of which a run that goes on from an earlier state would know nothing."""
     loop.learner.meter.check()
     begin = time.perf_counter()
     epoch, training = loop.state.epoch, loop.run.recipe.training
     ends = loop.state.position == steps_of_epoch
     if loop.run.dev:
         _evaluate(loop)
+        is_due |= loop.state.best_step == loop.state.step
     if ends:
         loop.move(epoch=epoch + 1, position=0)
     tired = training.patience is not None and loop.state.waited >= training.patience
@@ -270,7 +272,7 @@ def _pause(loop: Loop, steps_of_epoch: int) -> None:
         with _averaged(loop.learner):
             _calibrate(loop)
             _save_best(loop, {}, [])
-    if finished or ends or loop.state.step % training.checkpoint_every == 0:
+    if finished or ends or is_due:
         loop.move(finished=finished)
         _save_last(loop)
     loop.clock.skip(time.perf_counter() - begin)

@@ -52,8 +52,6 @@ TRAINING = "rayner_training"
 SECONDS_TO_FETCH = 600
 """How long a worker waits for what the driver gives it: Ray tells of lost objects, not of a slow network."""
 
-log = logging.getLogger(__name__)
-
 
 def work_on_cluster(
     launch: Launch, examples: ExampleSet, dev: Sequence[Unit], calibration: Sequence[Unit] = ()

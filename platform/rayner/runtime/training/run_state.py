@@ -35,7 +35,6 @@ RAY_SNAPSHOT = "checkpoint_manager_snapshot.json"
 FREE_KEYS = ("scaling.", "tracking.")
 """What may change between two launches of a run."""
 
-_AND = "+"
 _HINT = "start over with --fresh, or name another --out"
 
 
@@ -136,7 +135,7 @@ def key_of_data(content: str, *judged_by: Sequence[Unit]) -> str:
     digests = [[unit.digest for unit in units] for units in judged_by]
     if not any(digests):
         return content
-    return f"{content}{_AND}{hashlib.sha256(json.dumps(digests).encode()).hexdigest()[:24]}"
+    return f"{content}+{hashlib.sha256(json.dumps(digests).encode()).hexdigest()[:24]}"
 
 
 def check_examples(out: Path, train_state: TrainState, key: str, steps: int) -> None:
@@ -144,13 +143,13 @@ def check_examples(out: Path, train_state: TrainState, key: str, steps: int) -> 
     held against those so far.
 
     Args:
-        key: as `key_of_data`. States of earlier versions have the content of the examples alone.
+        key: as `key_of_data`.
         steps: of all epochs, as they are planned now.
 
     Raises:
         RecipeError: the corpus has changed since, or an earlier version planned other steps.
     """
-    if train_state.steps != steps or train_state.examples not in (key, key.partition(_AND)[0]):
+    if train_state.steps != steps or train_state.examples != key:
         raise RecipeError(
             str(out), "holds a run on another state of the corpus, or of another version of rayner", _HINT
         )

@@ -91,6 +91,8 @@ def train(
     """
     for key, why in settings_without_effect(recipe):
         log.warning("%s has no effect: %s", key, why)
+    if recipe.scaling.max_workers and not (recipe.scaling.workers if workers is None else workers):
+        log.warning("scaling.max_workers has no effect: without workers the run is in this process")
     result = train_until(None, recipe, out, fresh, workers, cache, watch, publication)
     assert result is not None
     return result
@@ -188,9 +190,12 @@ def _train(launch: Launch, cache: Path) -> dict[str, Any] | None:
     task, recipe, out, publication = launch.task, launch.recipe, launch.out, launch.publication
     examples = build_examples(task, "train", cache, launch.workers)
     dev, apart = (find_units(task, split, cache, launch.workers) for split in ("dev", "calibration"))
-    if recipe.training.patience is not None and not any(len(unit.sizes) for unit in dev):
+    has_dev = any(len(unit.sizes) for unit in dev)
+    if recipe.training.patience is not None and not has_dev:
         what = "training.patience waits for scores on a development set, and there is none: the run takes %s"
         log.warning(what, counted(recipe.training.epochs, "epoch"))
+    if recipe.training.evaluations_per_epoch > 1 and not has_dev:
+        log.warning("training.evaluations_per_epoch has no effect: there is no development set")
     if publication is None:
         # With the recipe it tells that the folder is a run's. At a URI, files of others are not touched.
         (out / LOG).touch()

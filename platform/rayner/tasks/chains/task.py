@@ -26,7 +26,6 @@ from rayner.tasks.base import Counts, Examples, Metric, Output, Parts, Progress,
 from rayner.tasks.chains.scorer import ChainScorer
 from rayner.tasks.chains.story_rows import chained, rows
 from rayner.tasks.corpus_task import CorpusTask
-from rayner.tasks.document_windows import TextWindow, text_windows
 from rayner.tasks.splits import Documents
 
 log = logging.getLogger(__name__)
@@ -82,11 +81,6 @@ class ChainsTask(CorpusTask[ChainsRecipe]):
     def example_settings(self) -> Mapping[str, Any]:
         """What decides the examples: encoder, tokenizer and windows."""
         return {**self.encoder_settings, "windows": self.recipe.windows.model_dump(mode="json")}
-
-    def windows_of(self, document: Document) -> list[TextWindow]:
-        """The windows of a document."""
-        tokenizer = self.tokenizer
-        return text_windows(document, self.recipe.windows, tokenizer, tokenizer.unk_id, tokenizer.sep_id)
 
     def examples(self, items: Iterable[Document]) -> Iterator[dict[str, Any]]:
         """A row a window; see `story_rows.rows`.

@@ -9,8 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from rayner.config import TyperRecipe
 from rayner.counted import counted
 from rayner.data.fine_types import gold_types
@@ -19,12 +17,12 @@ from rayner.errors import CorpusError
 from rayner.metrics.typed_mentions import typed_items
 from rayner.metrics.typing_intervals import typing_intervals
 from rayner.tasks.base import Mode, ParallelMap, Predictor, Unit
-from rayner.tasks.kinds.base import FOLDER, Card, GoldItems, Source, held_out_documents
+from rayner.tasks.kinds.base import FOLDER, Card, GoldItems, held_out_documents
 from rayner.tasks.kinds.documents import Documents, documents_of, name_other_types, types_on_a_card
 from rayner.tasks.splits import Change, read_documents
 
 
-class TypedMentions:
+class TypedMentions(Documents):
     """Documents, scored by the fine types of their mentions. `types` of a mention are its gold types; of one
     without any, its own type is."""
 
@@ -41,7 +39,6 @@ class TypedMentions:
         ),
         "max",
     )
-    evaluation_options: Mapping[str, Any] = {}
 
     def read(
         self,
@@ -75,10 +72,6 @@ class TypedMentions:
         name_other_types(typed, getattr(predictor, "types", None), outcome)
         return GoldItems((_of_types(d, wanted) for d in documents), {"untyped": untyped})
 
-    def scored(self, item: Document) -> Document:
-        """As of documents."""
-        return Documents().scored(item)
-
     def intervals(
         self, gold: Sequence[Document], predicted: Sequence[Document], metrics: Mapping[str, Any]
     ) -> dict[str, Any]:
@@ -87,18 +80,6 @@ class TypedMentions:
         right = [types for of_document, _ in items for types in of_document]
         answered = [types for _, of_document in items for types in of_document]
         return typing_intervals(right, answered, [len(of_document) for of_document, _ in items])
-
-    def curves(self, gold: Sequence[Document], predicted: Sequence[Document]) -> dict[str, Any]:
-        """None."""
-        return {}
-
-    def to_tables(self, gold: Sequence[Document], predicted: Sequence[Document]) -> dict[str, pa.Table]:
-        """`gold` and `predictions`."""
-        return Documents().to_tables(gold, predicted)
-
-    def from_tables(self, tables: Mapping[str, pa.Table]) -> tuple[list[Document], list[Document]]:
-        """What `to_tables` was given."""
-        return Documents().from_tables(tables)
 
     def card(self, recipe: TyperRecipe) -> Card:
         """The types, and how to type mentions."""
@@ -124,10 +105,6 @@ class TypedMentions:
                 f'documents = rayner.load("{FOLDER}").predict([document])',
             ],
         )
-
-    def source(self, recipe: TyperRecipe) -> Source:
-        """Documents, of which no group (book, patient) is cut."""
-        return Documents().source(recipe)  # pyright: ignore[reportArgumentType]
 
 
 def _typed(change: Change, wanted: Set[str] | None, unit: Unit) -> Counter[str | bool]:

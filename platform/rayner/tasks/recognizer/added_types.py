@@ -3,7 +3,6 @@ from the types that it had."""
 
 from __future__ import annotations
 
-import json
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,12 +13,12 @@ from typing import Any, cast
 from rayner.config import AddedTypes, RecognizerRecipe, SpanDecoding
 from rayner.config.recipe_files import Recipes, parse_settings
 from rayner.data.schema import Document
-from rayner.errors import CheckpointError, CorpusError, RecipeError, storage_error
+from rayner.errors import CheckpointError, CorpusError, RecipeError
 from rayner.files.fetching import local
 from rayner.files.run_checkpoints import MANIFEST, checkpoint_of
 from rayner.files.uris import uri_of
 from rayner.metrics.spans import score_spans
-from rayner.tasks.checkpoint_files import manifest_version, read_known_recipe
+from rayner.tasks.checkpoint_files import manifest_version, read_known_recipe, task_in
 from rayner.tasks.recognizer.overlaps import without_overlaps
 
 LEAST_MENTIONS = 2
@@ -159,12 +158,7 @@ def read_base(folder: Path) -> RecognizerRecipe:
     Raises:
         CheckpointError: the folder is no checkpoint, or one of another task.
     """
-    try:
-        task = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["task"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        if failure := storage_error(str(folder / MANIFEST), "cannot be read", error):
-            raise failure from error
-        raise CheckpointError(str(folder), "is no checkpoint", "name a folder such as RUN/best") from None
+    task = task_in(folder)
     if task not in _RECIPES:
         raise CheckpointError(str(folder), f"holds a {task}", "types are added to a recognizer")
     return cast(RecognizerRecipe, read_known_recipe(folder, _RECIPES))

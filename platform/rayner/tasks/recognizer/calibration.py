@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 
 from rayner.data.schema import Document
-from rayner.errors import CheckpointError, storage_error
 from rayner.metrics.counts import annotated_keys
 from rayner.metrics.judged_mentions import JudgedMentions, judge_mentions
 from rayner.metrics.score_calibration import ScoreCalibration, fit_scores
 from rayner.metrics.thresholds import candidates_from_columns, cautious_shifts
+from rayner.tasks.checkpoint_files import reading_part
 from rayner.tasks.predict import predict
 from rayner.tasks.recognizer.predictor import Recognizer
 from rayner.tasks.sharing import from_first, shares
@@ -77,13 +77,8 @@ def load(folder: Path) -> ScoreCalibration | None:
     path = folder / FILE
     if not path.exists():
         return None
-    try:
+    with reading_part(path):
         return ScoreCalibration.from_json(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        if failure := storage_error(str(path), "cannot be read", error):
-            raise failure from error
-        what = f"cannot be read ({type(error).__name__})"
-        raise CheckpointError(str(path), what, "copy the whole checkpoint folder again") from None
 
 
 def _judged(recognizer: Recognizer, documents: Sequence[Document]) -> JudgedMentions:

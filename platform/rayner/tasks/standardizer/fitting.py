@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 
 from rayner.data.mention_strings import MentionString, unanswerable
-from rayner.errors import CheckpointError, InputError, storage_error
+from rayner.errors import InputError
 from rayner.metrics.earlier_nil import EarlierNil
 from rayner.metrics.linking import fold
 from rayner.metrics.nil import CANDIDATES, NilCalibration
 from rayner.retrieval.combiner import Combiner, Weight, features
 from rayner.retrieval.entity_index import EntityIndex
 from rayner.retrieval.names import Found
+from rayner.tasks.checkpoint_files import reading_part
 from rayner.tasks.standardizer.nil_mentions import calibrate
 from rayner.tasks.standardizer.reranker import Query, RankerWeights, Reranker
 
@@ -94,18 +95,13 @@ class Fitted:
             StorageError: it cannot be read now.
         """
         path = folder / FILE
-        try:
+        with reading_part(path):
             values: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
             nil, weight = values["nil"], values["weight"]
             weight = Combiner.from_json(weight) if isinstance(weight, dict) else float(weight)
             of_ranker = values.get("reranker")
             reranker = None if of_ranker is None else RankerWeights.from_json(of_ranker)
             return cls(weight, None if nil is None else _calibration(nil, path), reranker)
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            if failure := storage_error(str(path), "cannot be read", error):
-                raise failure from error
-            what = f"cannot be read ({type(error).__name__})"
-            raise CheckpointError(str(path), what, "copy the whole checkpoint folder again") from None
 
 
 def _calibration(values: Mapping[str, Any], path: Path) -> NilCalibration | EarlierNil:

@@ -27,7 +27,6 @@ from rayner.tasks.base import Counts, Metric, Output, ParallelMap, Progress, See
 from rayner.tasks.corpus_task import CorpusTask
 from rayner.tasks.predict import predict
 from rayner.tasks.predictor_options import Options
-from rayner.tasks.recipe_contexts import SentenceContexts, contexts_of
 from rayner.tasks.sharing import from_first, shares
 from rayner.tasks.splits import Documents
 from rayner.tasks.typer.mention_batches import TypeBatch, by_tokens, joined, known_groups, stored_states
@@ -91,17 +90,6 @@ class TyperTask(CorpusTask[TyperRecipe]):
             what = f"{above!r}, the parent of {below[0]!r}{more}, is none of the types"
             hint = "add it: else no answer holds it"
             yield Finding("type without a parent", "warning", "types", what, hint)
-
-    @cached_property
-    def contexts(self) -> SentenceContexts | None:
-        """As `DocumentTask.contexts`."""
-        recipe = self.recipe
-        return contexts_of(recipe.context, recipe.encoder, self.checkpoint, self.precision, self.device)
-
-    @property
-    def examples_ask_model(self) -> bool:
-        """As that of `DocumentTask`."""
-        return self.contexts is not None and self.contexts.ask_model
 
     @cached_property
     def _windows(self) -> MentionWindows:
@@ -260,8 +248,11 @@ class TyperTask(CorpusTask[TyperRecipe]):
                 if isinstance(model.head, LabelHead):
                     table = model.head.table(self._encoded(model, asked.types).to(thresholds))
                 elif new := [name for name in names if name not in learned]:
-                    what = f"{new[0]!r} was never learned, and model.head is linear"
-                    raise InputError("types", what, "ask for learned types, or train with model.head=labels")
+                    what = "was never learned, and model.head is linear"
+                    hint = (
+                        "ask for learned types; a typer that is trained with model.head=labels takes others"
+                    )
+                    raise InputError(f"types: {new[0]}", what, hint)
                 else:
                     places = torch.tensor([learned[name] for name in names], device=thresholds.device)
                     table = type(table)(table.weight[places], table.bias[places])
@@ -279,15 +270,11 @@ class TyperTask(CorpusTask[TyperRecipe]):
         """The types, and what chooses contexts, too."""
         super().save(model, folder)
         write_vocabulary(self.vocabulary, folder)
-        if self.contexts is not None:
-            self.contexts.save(folder)
 
     def load(self, folder: Path) -> nn.Module:
         """The model of a checkpoint folder, with its own types and contexts."""
         self.vocabulary = read_vocabulary(folder)
-        model = super().load(folder)
-        vars(self).pop("contexts", None)
-        return model
+        return super().load(folder)
 
     def _tuned(self, mentions: Sequence[GoldScore]) -> np.ndarray:
         settings = self.recipe.decoding
