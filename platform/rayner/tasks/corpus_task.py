@@ -143,7 +143,8 @@ class CorpusTask(UnitTask[R]):
         tokenizer = self.tokenizer
         if self.contexts is not None:
             document = self.contexts.of(document)
-        return text_windows(document, self.recipe.windows, tokenizer, tokenizer.unk_id, tokenizer.sep_id)
+        windows = self.recipe.windows  # type: ignore[attr-defined]
+        return text_windows(document, windows, tokenizer, tokenizer.unk_id, tokenizer.sep_id)
 
     def _found(self, split: Split, mapper: ParallelMap, cache: Path | None) -> Documents:
         return document_units(
