@@ -91,8 +91,12 @@ def about_pretraining(name: str, runs: Path) -> str:
     """What an encoder that this benchmark did not pre-train learned from."""
     out = runs / name.replace(" ", "_")
     result = json.loads((out / "result.json").read_text("utf-8"))
-    training: Any = read_recipe(out).training
-    by = "masked words alone" if learns_words_alone(name, runs) else "chains and masked words"
+    recipe: Any = read_recipe(out)
+    training = recipe.training
+    by = "masked words alone"
+    if not learns_words_alone(name, runs):
+        negatives, masked = recipe.loss.negatives.replace("_", " "), recipe.masking.mentions
+        by = f"chains with negatives of {negatives} and masked words (of mentions: {masked})"
     passes = counted(training.epochs, "pass", "passes")
     size = f"{result['steps']} steps of {training.tokens_per_step:,} sub-words in {passes}"
     return f"Here {name} is another pre-training, by {by}: {size}, {result['compute_precision']}."
@@ -182,17 +186,19 @@ def main() -> None:
         headline="macro_f1",
         where=lambda row: row["encoder"] in ("coreference chains", *others),
     )
-    of_others = f" ({', '.join(others)})" if others else ""
+    # The first of them names the file.
+    of_others = [other.replace(" ", "_") for other in others[:1]]
     outs = {run.out(runs): f"{run.encoder}, {run.mode}" for run in planned}
     trainings = [run.out(runs) / str(n) for run in planned for n in range(len(cut.settings(run.mode)))]
     publish(
         "typing_results",
         options,
-        "_".join([f"typing_{name}", *(["tuned"] if tuned else []), *(o.replace(" ", "_") for o in others)]),
+        "_".join([f"typing_{name}", *(["tuned"] if tuned else []), *of_others]),
         table,
         shown,
         [*trainings, *(runs / e.replace(" ", "_") for e in options.encoders if e != "untrained")],
-        f"{corpus.title}, {'tuned encoders, ' if tuned else ''}and what pre-training adds{of_others}",
+        f"{corpus.title}, {'tuned encoders, ' if tuned else ''}and what pre-training adds"
+        + "".join(f" ({other})" for other in of_others),
         [
             " ".join(str(__doc__).split("\n\n")[2].split()),
             *(about_pretraining(other, runs) for other in others),

@@ -40,7 +40,8 @@ def test_another_pretraining_is_told_by_its_size(tmp_path: Path) -> None:
     (tmp_path / "novels/recipe.yaml").write_text(dump_recipe(recipe))
     (tmp_path / "novels/result.json").write_text('{"steps": 197, "compute_precision": "bfloat16"}')
     told = typing_results.about_pretraining("novels", tmp_path)
-    assert "by chains and masked words: 197 steps of 8,192 sub-words in 1 pass, bfloat16" in told
+    assert "negatives of other stories and masked words (of mentions: head)" in told
+    assert "197 steps of 8,192 sub-words in 1 pass, bfloat16" in told
 
 
 def test_a_gain_and_its_interval_are_over_documents(tmp_path: Path) -> None:

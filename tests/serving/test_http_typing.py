@@ -79,6 +79,7 @@ def test_a_pipeline_types_given_mentions_as_those_that_it_finds(folder: Path) ->
         assert document["mentions"]
         spans = [{"start": m["start"], "end": m["end"]} for m in document["mentions"]]
         reply = client.post("/v1/type", json={"documents": [body["documents"][0] | {"mentions": spans}]})
+        described = client.get("/v1/models").json()
     found = reply.json()
     (typed,) = found["documents"]
     assert [m["types"] for m in typed["mentions"]] == [
@@ -86,6 +87,7 @@ def test_a_pipeline_types_given_mentions_as_those_that_it_finds(folder: Path) ->
         for m in document["mentions"]
     ]
     assert {name for name, version in found["versions"].items() if version} == {"contexts", "typer"}
+    assert described["typer"]["types"] == ["PER", "ORG", "LOC"]
 
 
 def test_a_request_asks_for_some_types_and_for_more_of_them(alone: TestClient) -> None:

@@ -93,7 +93,7 @@ class TrainingSettings(Settings):
     patience: PositiveInt | None = None
     """Stops after so many evaluations without a better score. Null: never."""
     checkpoint_every: PositiveInt = 200
-    """Steps between two writes of `last/`, beside that at each epoch's end."""
+    """Steps between two writes of `last/`, beside those at each epoch's end and with each better `best/`."""
     checkpoint_minutes: Annotated[float, Field(gt=0)] = 10.0
     """Minutes after which `last/` is written before its turn, at the next line of the log."""
     log_every: PositiveInt = 20

@@ -87,7 +87,7 @@ class LimitSettings(Settings):
     mentions: PositiveInt = 1000
     """Mentions of a request."""
     candidates: PositiveInt = 100_000
-    """Candidates of the mentions that are linked for a request: mentions times `top_k`."""
+    """Candidates of a request: the mentions that are linked times `top_k`."""
     found: PositiveInt = 50_000
     """Spans above their thresholds in the texts of a request, before overlapping ones are left out."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -23,7 +24,7 @@ from rayner.serving.application_settings import (
 from rayner.serving.composition import composed_models
 from rayner.serving.knowledge import Choice, one_base
 from rayner.serving.metrics import Meter, NoMeter
-from rayner.serving.model_schemas import ModelsReply
+from rayner.serving.model_schemas import KnowledgeBaseOut, ModelsReply
 from rayner.serving.models import Models, load_models
 from rayner.serving.predictors import PredictorCache
 from rayner.serving.problems import NotReady, TooLarge
@@ -211,9 +212,8 @@ class Service:
         bases = models.bases_of(model, request.knowledge_base)
         asked = Asked(options, bases, Choice(request.top_k, request.operating_point, request.nil_share))
         documents = documents_of(request.documents)
-        own = (models.knowledge_bases[name].about.top_k for name in bases)
-        top_k = request.top_k or max(own, default=0)
-        check = partial(check_linked, top_k, self.settings.limits.candidates)
+        linking = [models.knowledge_bases[name].about for name in bases]
+        check = partial(check_linked, linking, request.top_k, self.settings.limits.candidates)
         found = await self._read("annotate", request, model, asked, documents, began, check)
         if request.contexts:
             found = await _with_contexts(found, pipeline)
@@ -227,7 +227,7 @@ class Service:
         """Name the entities of mentions.
 
         Raises:
-            TooLarge: more mentions or characters than the limits allow.
+            TooLarge: more mentions, characters or candidates than the limits allow.
             InputError: as `one_base`, or an operating point or a share of NIL without a calibration.
         """
         began = time.perf_counter()
@@ -237,6 +237,8 @@ class Service:
             raise TooLarge("mentions", f"{characters:,} characters", f"send {most:,} at most")
         models = self.models
         (name,) = one_base(models.knowledge_bases, request.knowledge_base)
+        top_k = request.top_k or models.knowledge_bases[name].about.top_k
+        check_candidates(len(request.mentions) * top_k, self.settings.limits.candidates)
         choice = Choice(request.top_k, request.operating_point, request.nil_share)
         stage: Any = await self._reader.predictor(models.knowledge_bases[name].stages, choice)
         answers = [found.out for found in await self._reader.answers(stage.standardizer, request.mentions)]
@@ -278,13 +280,20 @@ def _is_long(found: Sequence[Predicted]) -> bool:
     return sum(1 + len(mention.candidates) for mention in mentions) > _MANY
 
 
-def check_linked(top_k: int, most: int, found: Sequence[Predicted]) -> None:
-    """Raise TooLarge if mentions that are to be linked would get more candidates than a request may have."""
-    mentions = sum(len(document.mentions) for document, _ in found)
-    if mentions * top_k > most:
-        what = f"{mentions:,} mentions were found, with {top_k} candidates each"
-        hint = f"ask for fewer, or send less text: {most:,} candidates at most"
-        raise TooLarge("top_k", what, hint)
+def check_linked(
+    bases: Sequence[KnowledgeBaseOut], top_k: int | None, most: int, found: Sequence[Predicted]
+) -> None:
+    """Raise TooLarge if mentions would get more candidates from knowledge bases than a request may have."""
+    counts = Counter(mention.type for document, _ in found for mention in document.mentions)
+    linked = [sum(counts[name] for name in base.types) if base.types else counts.total() for base in bases]
+    check_candidates(sum(n * (top_k or base.top_k) for n, base in zip(linked, bases, strict=True)), most)
+
+
+def check_candidates(count: int, most: int) -> None:
+    """Raise TooLarge if a request would have more candidates than it may."""
+    if count > most:
+        what = f"{count:,} candidates: so many mentions, with so many candidates each"
+        raise TooLarge("top_k", what, f"ask for fewer, or send less: {most:,} at most")
 
 
 def check_texts(request: RecognizeRequest | TypeRequest, limits: LimitSettings) -> None:
