@@ -5,26 +5,23 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 from rayner.config.documents import described, first_repeated
-from rayner.counted import counted
 from rayner.data.schema import Document
 from rayner.errors import InputError, RaynerError
 from rayner.serving.application_settings import (
     ApplicationSettings,
-    LimitSettings,
     ModelSettings,
     parse_settings,
 )
 from rayner.serving.composition import composed_models
 from rayner.serving.knowledge import Choice, one_base
 from rayner.serving.metrics import Meter, NoMeter
-from rayner.serving.model_schemas import KnowledgeBaseOut, ModelsReply
+from rayner.serving.model_schemas import ModelsReply
 from rayner.serving.models import Models, load_models
 from rayner.serving.predictors import PredictorCache
 from rayner.serving.problems import NotReady, TooLarge
@@ -38,6 +35,7 @@ from rayner.serving.replies import (
     standardize_reply,
     type_reply,
 )
+from rayner.serving.request_limits import check_candidates, check_linked, check_texts
 from rayner.serving.schemas import (
     AnnotateReply,
     AnnotateRequest,
@@ -48,7 +46,7 @@ from rayner.serving.schemas import (
 )
 from rayner.serving.served_pipelines import Asked, ServedModel, ServedPipeline
 from rayner.serving.served_stages import AskedStage, new_types
-from rayner.serving.typing_schemas import MarkedTextIn, TypeReply, TypeRequest
+from rayner.serving.typing_schemas import TypeReply, TypeRequest
 from rayner.tasks.predict import Predicted
 from rayner.tasks.predictor_options import Options
 
@@ -278,53 +276,6 @@ def _is_long(found: Sequence[Predicted]) -> bool:
     """Whether other requests would wait while a reply is made of it."""
     mentions = (mention for document, _ in found for mention in document.mentions)
     return sum(1 + len(mention.candidates) for mention in mentions) > _MANY
-
-
-def check_linked(
-    bases: Sequence[KnowledgeBaseOut], top_k: int | None, most: int, found: Sequence[Predicted]
-) -> None:
-    """Raise TooLarge if mentions would get more candidates from knowledge bases than a request may have."""
-    counts = Counter(mention.type for document, _ in found for mention in document.mentions)
-    linked = [sum(counts[name] for name in base.types) if base.types else counts.total() for base in bases]
-    check_candidates(sum(n * (top_k or base.top_k) for n, base in zip(linked, bases, strict=True)), most)
-
-
-def check_candidates(count: int, most: int) -> None:
-    """Raise TooLarge if a request would have more candidates than it may."""
-    if count > most:
-        what = f"{count:,} candidates: so many mentions, with so many candidates each"
-        raise TooLarge("top_k", what, f"ask for fewer, or send less: {most:,} at most")
-
-
-def check_texts(request: RecognizeRequest | TypeRequest, limits: LimitSettings) -> None:
-    """Raise TooLarge if a request has more documents, characters, mentions or texts of types than it may."""
-    if len(request.documents) > limits.documents:
-        what, hint = f"{len(request.documents):,} documents", f"send {limits.documents:,} at most"
-        raise TooLarge("documents", what, hint)
-    characters = texts = mentions = 0
-    for index, given in enumerate(request.types or ()):
-        described = [given.name, given.description or "", given.keyword or ""]
-        described += [*given.descriptions, *given.prototypes]
-        texts += 1 + len(given.descriptions) + len(given.prototypes)
-        characters += sum(map(len, described))
-        if characters > limits.characters:
-            what = f"the types up to this one have {characters:,} characters"
-            raise TooLarge(f"types.{index}", what, f"send {limits.characters:,} at most")
-    if texts > limits.types:
-        what = counted(len(request.types or ()), "type")
-        if texts > len(request.types or ()):
-            what += f" of {texts:,} texts, with further descriptions and prototypes"
-        raise TooLarge("types", what, f"send {limits.types:,} at most")
-    for index, document in enumerate(request.documents):
-        mentions += len(document.mentions) if isinstance(document, MarkedTextIn) else 0
-        if mentions > limits.mentions:
-            what = f"the documents up to this one have {mentions:,} mentions"
-            raise TooLarge(f"documents.{index}.mentions", what, f"send {limits.mentions:,} at most")
-        characters += len(document.text)
-        if characters > limits.characters:
-            what = f"the documents up to this one{' and the types' if request.types else ''} have"
-            what += f" {characters:,} characters"
-            raise TooLarge(f"documents.{index}.text", what, f"send {limits.characters:,} at most")
 
 
 def options_of(request: RecognizeRequest | TypeRequest, stage: AskedStage, **more: Any) -> Options:

@@ -42,5 +42,5 @@ def test_a_linear_head_scores_learned_types_only() -> None:
     model, of = built(task).eval(), task_of("typer").options.of
     learned = of({"types": [{"name": "/place"}], "shift": -50.0}, "typer")
     assert types_of(list(predict(task.predictor(model, learned), DOCUMENTS))) == [{"/place"}] * 4
-    with pytest.raises(InputError, match=r"types: '/ghost' was never learned, and model\.head is linear"):
+    with pytest.raises(InputError, match=r"types: /ghost: was never learned, and model\.head is linear"):
         task.predictor(model, of({"types": [{"name": "/ghost"}]}, "typer"))

@@ -262,7 +262,7 @@ class NotSharedStopper(Stopper):
         return self._callback.not_shared is not None
 
 
-def trials_table(trials: Sequence[Trial], plan: Plan) -> Table:
+def trials_table(trials: Sequence[Trial], plan: Plan, rows: int = ROWS) -> Table:
     """Trials that run first, then by the first objective; the rest in one line."""
     objectives = [objective.metric for objective in plan.settings.objectives]
     known = dict.fromkeys(key for trial in trials for key in trial.settings)
@@ -278,13 +278,13 @@ def trials_table(trials: Sequence[Trial], plan: Plan) -> Table:
     # The end of its name, by which its folder is found.
     table.add_column("key")
     ordered = sorted(trials, key=lambda t: (t.state != "running", *rank_of(t, plan)))
-    for trial in ordered[:ROWS]:
+    for trial in ordered[:rows]:
         numbers = [_shown(name, trial.last.get(name)) for name in columns]
         values = [str(trial.settings.get(key, "")) for key in keys]
         style = "bold" if trial.state == "running" else "dim" if trial.state in ("stopped", "failed") else ""
         table.add_row(str(trial.number), *values, *numbers, trial.state, trial.key, style=style)
-    if len(ordered) > ROWS:
-        table.caption = f"and {len(ordered) - ROWS} more"
+    if len(ordered) > rows:
+        table.caption = f"and {len(ordered) - rows} more"
     return table
 
 
