@@ -85,7 +85,7 @@ def _asks_for_something(record: logging.LogRecord) -> bool:
 
 @contextlib.contextmanager
 def environment(changes: Mapping[str, str]) -> Iterator[None]:
-    """Variables of this process's environment, as they were before from then on."""
+    """Set variables of this process's environment, and put them back at the end."""
     before = {name: os.environ.get(name) for name in changes}
     os.environ.update(changes)
     try:

@@ -319,7 +319,10 @@ def test_a_setting_without_effect_is_told(tmp_path: Path, caplog: pytest.LogCapt
     assert caplog.messages == ["corpus.labels has no effect: corpus.dictionary is not set"]
 
 
-@pytest.mark.parametrize(("scaling", "workers", "told"), [({}, None, True), ({}, 2, False)])
+@pytest.mark.parametrize(
+    ("scaling", "workers", "told"),
+    [({}, None, True), ({}, 2, False), ({"workers": 2}, None, False), ({"workers": 2}, 0, True)],
+)
 def test_an_elastic_run_without_workers_is_told(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, scaling: dict[str, Any], workers: int | None, told: bool
 ) -> None:
