@@ -13,13 +13,14 @@ LETTERS = st.characters(exclude_categories=["Cs"], exclude_characters="\0")
 TEXTS = st.text(st.one_of(st.sampled_from("ab \n\t\r\u00e9\U0001f600\ufeff\u2028"), LETTERS), max_size=30)
 IDS = st.text(st.sampled_from("abcXYZ019-"), min_size=1, max_size=6)
 NAMES = st.text(LETTERS, min_size=1, max_size=5)
+TYPE_NAMES = NAMES.filter(str.strip)
 SCORES = st.floats(width=32, allow_nan=False, allow_infinity=False)
 SCORED = st.lists(st.tuples(NAMES, SCORES), max_size=2).map(tuple)
 CANDIDATES = st.lists(
     st.builds(Candidate, NAMES, SCORES, st.none() | NAMES, st.none() | NAMES), max_size=2
 ).map(tuple)
 TYPES = st.sampled_from(["PER", "Disease", "creative-work"])
-ENTITIES = st.sampled_from([None, "D012", "D1|D2", "MESH:D3", "a:b:c"])
+ENTITIES = st.sampled_from([None, "D012", "D1|D2", "MESH:D3", "a:b:c", "Bob_Dylan"])
 
 
 def spans(size: int) -> st.SearchStrategy[Span]:
@@ -39,7 +40,7 @@ def full_documents(draw: st.DrawFn) -> Document:
                 Mention(
                     start,
                     end,
-                    draw(NAMES),
+                    draw(TYPE_NAMES),
                     draw(st.none() | NAMES),
                     draw(st.none() | NAMES),
                     draw(st.none() | spans(len(text))),

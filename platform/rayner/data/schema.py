@@ -160,7 +160,7 @@ MENTION_TYPE = pa.struct(
     ]
 )
 
-_MENTION_FIELDS = {field.name for field in MENTION_TYPE}
+MENTION_FIELDS = {field.name for field in MENTION_TYPE}
 
 DOCUMENT_SCHEMA = pa.schema(
     [
@@ -284,7 +284,7 @@ def mention_from_row(row: dict[str, Any]) -> Mention:
 
 def _type(row: dict[str, Any]) -> str:
     """The type of a row's mention, which may have none, unless a field of another name may mean it."""
-    if row.get("type") is None and row.keys() <= _MENTION_FIELDS:
+    if row.get("type") is None and row.keys() <= MENTION_FIELDS:
         return UNTYPED
     return row["type"]
 

@@ -190,6 +190,17 @@ def test_ctd_has_its_columns_in_a_comment(file):
     assert base.ignored == {"column TreeNumbers": 1}
 
 
+def test_ctd_may_have_commas(file):
+    comma = CTD.replace("Hurts.", '"Hurts, and how"').replace("\t", ",")
+    base = read_knowledge_base(file("CTD_diseases.csv", comma))
+    assert base.formats == ("ctd",)
+    assert [(e.entity_id, e.name, e.description) for e in base.entities] == [
+        ("MESH:D1", "Gout", "Hurts, and how"),
+        ("MESH:D2", "Asthma", None),
+    ]
+    assert not base.rejects
+
+
 def test_ctd_has_other_columns_for_chemicals_and_genes(file):
     comment = "# Report created\n# Fields:\n# "
     chemicals = "ChemicalName\tChemicalID\tCasRN\tMESHSynonyms\tCTDCuratedSynonyms\n#\n"

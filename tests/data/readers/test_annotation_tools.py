@@ -70,6 +70,18 @@ def test_mentions_of_a_text(tmp_path: Path, format: str, row: dict[str, Any], ar
     assert [(m.start, m.end, m.type) for m in first.mentions] == [(0, 3, "PER"), (10, 14, "LOC")]
 
 
+@pytest.mark.parametrize("name", ["kb_id", "entity_id"])
+def test_entities_are_read_and_other_fields_of_a_span_counted(tmp_path: Path, name: str) -> None:
+    of_prodigy = {"start": 0, "end": 3, "label": "PER", "token_start": 0, "token_end": 0}
+    of_doccano = {"id": 1, "start_offset": 0, "end_offset": 3, "label": "PER"}
+    for field, given, end in (("spans", of_prodigy, "end"), ("entities", of_doccano, "end_offset")):
+        spans = [given | {name: "Q1"}, given | {name: None, end: 2}]
+        spans += [given | {name: 7, end: 1, "source": "a model"}]
+        reading = read(tmp_path / "a.jsonl", {"text": "Ada saw", field: spans})
+        assert [m.entity_id for m in reading.documents[0].mentions] == ["Q1", None, "7"]
+        assert reading.ignored == {f"field {field}.source": 1}
+
+
 @pytest.mark.parametrize("array", [False, True])
 def test_gliner_counts_words_to_the_last(tmp_path: Path, array: bool) -> None:
     (document,) = read(tmp_path / "pile.json", GLINER, array=array).documents

@@ -157,6 +157,22 @@ def test_errors_name_what_was_seen(tmp_path: Path) -> None:
         find_units(tmp_path, "brat")
 
 
+@pytest.mark.parametrize("name", ["eng.train", "esp.testa", "ned.testb", "wnut.dev"])
+def test_files_under_the_names_of_conll_are_found_in_a_folder(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("Ann\tB-PER\nran\tO\n")
+    assert [Path(unit.paths[0]).name for unit in find_units(tmp_path)] == [name]
+
+
+@pytest.mark.parametrize("tags", [("person-actor", "O", "O"), ("B", "I", "O")])
+def test_words_with_tags_that_nobody_knows_are_no_text(tmp_path: Path, tags: tuple[str, ...]) -> None:
+    rows = "".join(f"word\t{tag}\n" for tag in tags)
+    (tmp_path / "a.txt").write_text(rows + "\n" + rows)
+    with pytest.raises(CorpusError, match="no known format"):
+        detect(tmp_path)
+    (tmp_path / "a.txt").write_text("Rh O\nis a group of blood\n")
+    assert detect(tmp_path) == "text"
+
+
 def test_paths_may_be_of_several_formats(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("Ann\tB-PER\n")
     (tmp_path / "b.jsonl").write_text('{"text": "Ann"}\n')

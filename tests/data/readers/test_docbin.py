@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from rayner.data.readers import detect, read_corpus
+from rayner.data.schema import Document
+from rayner.data.writers import write_docbin
 from rayner.errors import CorpusError, InputError
 
 
@@ -61,3 +63,17 @@ def test_what_is_none_is_told(tmp_path: Path, spacy: Any, monkeypatch: pytest.Mo
     monkeypatch.setitem(sys.modules, "spacy.tokens", None)
     with pytest.raises(InputError, match=r"a\.spacy: needs spaCy.*pip install 'rayner\[spacy\]'"):
         read_corpus(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [("Bob", ((0, 3),)), ("Bob ran . Ann", ((0, 10), (10, 13))), ("a b", ((0, 1), (1, 3)))],
+)
+def test_sentences_that_do_not_come_back_are_counted(
+    tmp_path: Path, text: str, sentences: tuple[tuple[int, int], ...]
+) -> None:
+    pytest.importorskip("spacy")
+    written = write_docbin([Document("a", text, sentences=sentences)], tmp_path)
+    (document,) = read_corpus(tmp_path).documents
+    assert document.sentences != sentences
+    assert written.dropped.total() == 1

@@ -142,3 +142,12 @@ def test_a_damaged_file_is_said(tmp_path: Path) -> None:
     (tmp_path / "data.arrow").write_bytes(b"\xff\xff\xff\xff\x10\0\0\0")
     with pytest.raises(CorpusError, match="not a file that can be read"):
         read_corpus(tmp_path / "data.arrow")
+
+
+def test_words_and_tags_beside_their_text_are_read(tmp_path: Path) -> None:
+    columns = {"id": ["7"], "text": ["Ada ran"], "tokens": [["Ada", "ran"]], "ner_tags": [["B-PER", "O"]]}
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet")
+    (document,) = read_corpus(tmp_path).documents
+    assert (document.document_id, [(m.start, m.end) for m in document.mentions]) == ("7", [(0, 3)])
+    pq.write_table(pa.table(columns | {"document_id": ["8"]}), tmp_path / "a.parquet")
+    assert detect(tmp_path) == "parquet"

@@ -133,11 +133,14 @@ def test_fields_that_are_not_ours_are_counted(tmp_path: Path) -> None:
     reading = read_corpus(path)
     assert len(reading.documents) == 2
     assert reading.ignored == {"field tags": 2}
+    mention = {"start": 0, "end": 3, "type": "PER"}
+    path.write_text(json.dumps({"text": "Ann", "mentions": [mention | {"kb_id": "Q1"}, mention]}))
+    assert read_corpus(path).ignored == {"field mentions.kb_id": 1}
 
 
 def test_mentions_outside_the_text_are_rejected_one_by_one(tmp_path: Path) -> None:
     spans = [(0, 2), (0, 3), (-1, 1), (1, 1), (2, 1), (0, 1)]
-    mentions = [{"start": start, "end": end, "type": "X" if end != 1 else ""} for start, end in spans]
+    mentions = [{"start": start, "end": end, "type": "X" if end != 1 else "\u00a0"} for start, end in spans]
     path = tmp_path / "a.jsonl"
     path.write_text(json.dumps({"document_id": "d", "text": "ab", "mentions": mentions}))
     reading = read_corpus(path)
@@ -163,6 +166,9 @@ def test_parquet_of_others(tmp_path: Path) -> None:
     pq.write_table(pa.table({"id": ["x"], "text": ["a"]}), path)
     with pytest.raises(CorpusError, match="no column `document_id` among id, text"):
         read_corpus(path)
+    pq.write_table(pa.table({"document_id": ["x"], "tokens": [["a"]], "ner_tags": [["O"]]}), path)
+    with pytest.raises(CorpusError, match="words with tags are read by --format huggingface"):
+        read_corpus(path, format="parquet")
     path.write_bytes(b"PAR1 but no more")
     with pytest.raises(CorpusError, match=r"a\.parquet: not a Parquet file"):
         read_corpus(path)

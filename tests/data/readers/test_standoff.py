@@ -127,6 +127,13 @@ def test_brat_ids_are_told_from_remarks_and_have_two_notations(tmp_path: Path) -
     assert dict(reading.ignored) == {"comment": 1}
 
 
+def test_brat_notes_that_say_so_are_ids_without_a_digit(tmp_path: Path) -> None:
+    notes = "T1\tPER 0 3\tAnn\nT2\tDISEASE 8 12\tgout\n#1\tAnnotatorNotes T1\tentity_id: Ann_Lee\n"
+    reading = _brat(tmp_path, "Ann had gout.", notes + "#2\tAnnotatorNotes T2\tentity_id: not sure\n")
+    assert [m.entity_id for m in reading.documents[0].mentions] == ["Ann_Lee", None]
+    assert dict(reading.ignored) == {"comment": 1}
+
+
 @pytest.mark.parametrize(("first", "counted"), [(1, 1), (0, 0)])
 def test_brat_counts_a_byte_order_mark(tmp_path: Path, first: int, counted: int) -> None:
     places = (f"{first} {first + 3}", f"{first + 8} {first + 12}")
@@ -286,3 +293,16 @@ def test_pubtator_rows_with_the_names_of_the_parts_of_a_composite(tmp_path: Path
     row = "7\t0\t12\tGout and HFE\tDisease \tD1|D2\tGout|HFE\n"
     (mention,) = _pubtator(tmp_path, ABSTRACT + row).documents[0].mentions
     assert (mention.type, mention.entity_id) == ("Disease", "D1|D2")
+
+
+@pytest.mark.parametrize("ids", ["HFE\tD007", "6331\tD008133", "D008133\t6331", "6331\t5071"])
+def test_pubtator_relations_may_be_of_numbers(tmp_path: Path, ids: str) -> None:
+    reading = _pubtator(tmp_path, ABSTRACT + f"7\tPositive_Correlation\t{ids}\tNovel\n")
+    assert not reading.rejects
+    assert dict(reading.ignored) == {"relation": 1}
+
+
+@pytest.mark.parametrize("start", ["a5", "", "1.5"])
+def test_pubtator_offsets_that_are_none_make_no_relation(tmp_path: Path, start: str) -> None:
+    reading = _pubtator(tmp_path, ABSTRACT + f"7\t{start}\t12\tGout\tDisease\tD1\n")
+    assert [reject.where[-2:] for reject in reading.rejects] == [":3"]

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from rayner.data.readers import read_corpus
 from rayner.data.schema import Document, Mention
-from rayner.data.writers import write_brat, write_iob2, write_pubtator
+from rayner.data.writers import write_bioc, write_brat, write_docbin, write_iob2, write_pubtator
 
 NESTED = Document(
     "a",
@@ -53,6 +56,18 @@ def test_iob2_words_in_the_form_of_a_document_mark(tmp_path: Path) -> None:
     marked = Document("a", text[:14], (Mention(0, 10, "X"),), words=words[:2])
     assert "hyphen of a word -DOCSTART-" not in write_iob2([marked], tmp_path / "b.tsv").dropped
     assert [d.text for d in read_corpus(tmp_path / "b.tsv").documents] == ["-DOCSTART- and"]
+
+
+@pytest.mark.parametrize("id_", ["Bob_Dylan", "abc", "Q392", "wiki:Bob", "-", " Q1", "\u00a0"])
+@pytest.mark.parametrize("write", [write_brat, write_pubtator, write_bioc, write_docbin])
+def test_entity_ids_are_read_back_or_counted_as_lost(tmp_path: Path, write: Any, id_: str) -> None:
+    if write is write_docbin:
+        pytest.importorskip("spacy")
+    name = {write_pubtator: "a.pubtator", write_bioc: "a.xml"}.get(write, "folder")
+    written = write([Document("a", "Bob", (Mention(0, 3, "PER", id_),))], tmp_path / name)
+    (document,) = read_corpus(tmp_path / name).documents
+    assert written.dropped["entity_id"] == (id_ in ("-", " Q1", "\u00a0"))
+    assert written.dropped["entity_id"] or document.mentions[0].entity_id == id_
 
 
 def test_ids_that_no_file_can_have(tmp_path: Path) -> None:

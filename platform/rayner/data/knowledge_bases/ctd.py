@@ -1,12 +1,14 @@
 """Vocabularies of the Comparative Toxicogenomics Database: CTD_diseases.tsv and its like.
 
 The columns are in a comment: `# DiseaseName<TAB>DiseaseID<TAB>AltDiseaseIDs<TAB>Definition<TAB>...`. Those of
-genes begin with `GeneSymbol`, which is another name; chemicals have two columns of synonyms.
+genes begin with `GeneSymbol`, which is another name; chemicals have two columns of synonyms. The same files
+as CSV have commas in place of the tabs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import csv
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from rayner.counted import counted
@@ -25,11 +27,12 @@ def matches(sample: Sample) -> bool:
 def read(path: Path, builder: Builder, _: Columns) -> None:
     """One entity a line."""
     lines = read_lines(path, builder)
-    header = _header(line for _, line in lines)
-    if header is None:
+    found = _header(line for _, line in lines)
+    if found is None:
         hint = "give --format columns if the first line names the columns"
         what = "no comment `# ...Name<TAB>...ID<TAB>...` names the columns"
         raise KnowledgeBaseError(str(path), what, hint)
+    header, cells_of = found
     name, id_ = _name_and_id(header)
     before = header[: header.index(name)]
     names = [*before, *(column for column in header if column.endswith("Synonyms"))]
@@ -39,10 +42,10 @@ def read(path: Path, builder: Builder, _: Columns) -> None:
     for number, line in lines:
         if line.startswith("#"):
             continue
-        where, cells = f"{path}:{number}", line.split("\t")
+        where, cells = f"{path}:{number}", cells_of(line)
         if not header.index(id_) < len(cells) <= len(header):
             what = f"{counted(len(cells), 'cell')} under {counted(len(header), 'column')}"
-            builder.reject(where, what, "part the cells with tabs")
+            builder.reject(where, what, "part the cells as those of the header")
             continue
         row = dict(zip(header, cells, strict=False))
         builder.add(
@@ -56,14 +59,27 @@ def read(path: Path, builder: Builder, _: Columns) -> None:
         )
 
 
-def _header(lines: Iterable[str]) -> list[str] | None:
+def _header(lines: Iterable[str]) -> tuple[list[str], Callable[[str], list[str]]] | None:
+    """The columns, and what parts a line into its cells."""
     for line in lines:
         if not line.startswith("#"):
             return None
-        cells = [cell.strip() for cell in line.lstrip("# ").split("\t")]
-        if all(_name_and_id(cells)):
-            return cells
+        for cells_of in (_between_tabs, _between_commas):
+            cells = [cell.strip() for cell in cells_of(line.lstrip("# "))]
+            if all(_name_and_id(cells)):
+                return cells, cells_of
     return None
+
+
+def _between_tabs(line: str) -> list[str]:
+    return line.split("\t")
+
+
+def _between_commas(line: str) -> list[str]:
+    try:
+        return next(csv.reader([line]), [])
+    except csv.Error:
+        return []
 
 
 def _name_and_id(header: Sequence[str]) -> tuple[str, str]:

@@ -79,7 +79,7 @@ class Reading:
             self.reject(where, *fault, document.document_id or None)
             return
         size = len(document.text)
-        good = tuple(m for m in document.mentions if 0 <= m.start < m.end <= size and m.type)
+        good = tuple(m for m in document.mentions if 0 <= m.start < m.end <= size and m.type.strip())
         if len(good) < len(document.mentions):
             for mention in document.mentions:
                 if mention.start >= mention.end:
@@ -89,7 +89,7 @@ class Reading:
                     text = f"the text of {counted(size, 'character')}"
                     what = f"mention [{mention.start}, {mention.end}) outside {text}"
                     self.reject(where, what, "offsets count characters from 0", document.document_id)
-                elif not mention.type:
+                elif not mention.type.strip():
                     what = f"mention [{mention.start}, {mention.end}) without a type"
                     self.reject(where, what, "give it a type", document.document_id)
             document = replace(document, mentions=good)

@@ -1,8 +1,9 @@
 """brat standoff: NAME.txt beside NAME.ann, either packed (.gz) or not.
 
 Entity ids come from normalizations (`N1 Reference T1 ID`, or `N1 Name Annotation:T1 Referent:ID` as in
-BioNLP's shared tasks) or, without one, from AnnotatorNotes that are one word with a digit. Relations, events
-and attributes are ignored and counted; discontinuous mentions are rejected.
+BioNLP's shared tasks) or, without one, from AnnotatorNotes that are one word with a digit or
+`entity_id: ID`. Relations, events and attributes are ignored and counted; discontinuous mentions are
+rejected.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from rayner.data.readers.offsets import explain, holds
 from rayner.data.schema import Document, Mention
 from rayner.errors import CorpusError
 
+NOTE_OF_ID = "entity_id: "
+"""What a note begins with that is an entity id although it has no digit."""
 _PLACES = re.compile(r"(T[^\t]*\t\S+ )(\d+ \d+(?:;\d+ \d+)*)(?=\t)")
 _OTHER = {"R": "relation", "E": "event", "A": "attribute", "M": "attribute", "*": "equivalence"}
 
@@ -73,6 +76,11 @@ def read(unit: Unit) -> Reading:
     return reading
 
 
+def is_id(note: str) -> bool:
+    """Whether a note is an entity id: one word with a digit. Without one it is a remark: "unsure"."""
+    return len(note.split()) == 1 and any(map(str.isdigit, note))
+
+
 def _is_notes(path: Path) -> bool:
     return files.suffix(path) == ".ann"
 
@@ -99,10 +107,10 @@ def _entities(lines: Sequence[str], reading: Reading) -> dict[str, str | None]:
         elif line.startswith("#"):
             words = fields[1].split() if len(fields) > 1 else []
             note = fields[2].strip() if len(fields) > 2 else ""
-            # Without a digit it is a remark: "unsure".
-            is_id = len(note.split()) == 1 and any(map(str.isdigit, note))
-            if len(words) == 2 and words[0] == "AnnotatorNotes" and is_id:
-                notes[words[1]] = entity_of(note)
+            id_ = note.removeprefix(NOTE_OF_ID)
+            is_of_id = is_id(note) or (id_ != note and len(id_.split()) == 1)
+            if len(words) == 2 and words[0] == "AnnotatorNotes" and is_of_id:
+                notes[words[1]] = entity_of(id_)
             else:
                 reading.ignored["comment"] += 1
     return notes | {target: entity_of("|".join(ids)) for target, ids in references.items()}

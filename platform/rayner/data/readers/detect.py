@@ -37,6 +37,12 @@ _TEXT_SUFFIXES = (
     ".bio",
     ".bioes",
     ".pubtator",
+    # `eng.testa`, `esp.train`: CoNLL's own names.
+    ".train",
+    ".testa",
+    ".testb",
+    ".dev",
+    ".test",
 )
 _OF_JSON = ("jsonl", "ufet", "figer", "label_studio", "prodigy", "doccano", "gliner")
 _SUFFIXES = {
@@ -156,9 +162,8 @@ def files_for(listings: Sequence[Listing], format: str) -> list[Path]:
     suffixes = _SUFFIXES.get(format, _TEXT_SUFFIXES)
     kept = [path for path in _all_files(listings) if files.suffix(path) in suffixes or path in named]
     if not kept:
-        raise CorpusError(
-            _named(listings), f"no {format} files ({', '.join(filter(None, suffixes))})", "try --format auto"
-        )
+        what = f"no {format} files ({', '.join(filter(None, suffixes))})"
+        raise CorpusError(_named(listings), what, "name the files one by one, or rename them")
     for path in kept:
         check_name(str(path))
     return kept

@@ -10,10 +10,20 @@ from typing import Any
 
 from rayner.data.readers.base import Reading, Sample, Unit
 from rayner.data.readers.json_rows import first_object, id_of, objects_of
-from rayner.data.readers.marked_spans import Marked, add_marked, is_ours, list_in, text_of
+from rayner.data.readers.marked_spans import (
+    ENTITY,
+    Marked,
+    add_marked,
+    entity_in,
+    fields_beside,
+    is_ours,
+    list_in,
+    text_of,
+)
 from rayner.data.readers.typed_rows import RowError
 
 _LABELS = ("label", "labels", "entities")
+_OF_LABELS = {"id", "start", "end", "start_offset", "end_offset", "label", *ENTITY}
 
 
 def matches(sample: Sample) -> bool:
@@ -33,6 +43,7 @@ def read(unit: Unit) -> Reading:
             continue
         others = row.keys() - {"id", "text", *_LABELS}
         reading.ignored.update(f"field {name}" for name in others if row[name])
+        reading.ignored.update(fields_beside(labels, _OF_LABELS, "entities"))
         add_marked(reading, where, id_of(row, default_id), text, map(_marked, labels))
     return reading
 
@@ -45,6 +56,5 @@ def _marked(label: Any) -> Marked:
     if isinstance(label, list) and len(label) == 3:
         return Marked(*label)
     row = label if isinstance(label, dict) else {}
-    return Marked(
-        row.get("start_offset", row.get("start")), row.get("end_offset", row.get("end")), row.get("label")
-    )
+    start, end = row.get("start_offset", row.get("start")), row.get("end_offset", row.get("end"))
+    return Marked(start, end, row.get("label"), entity=entity_in(row))

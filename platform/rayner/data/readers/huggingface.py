@@ -29,7 +29,7 @@ Names = Mapping[str, Sequence[str]]
 
 
 def matches(sample: Sample) -> bool:
-    """Whether it is Arrow, or Parquet that has words and no text."""
+    """Whether it is Arrow, or Parquet that has words and no text, or words and tags but no document's id."""
     suffix = sample.path.suffix.lower()
     if suffix not in (".parquet", ".pq"):
         return suffix == ".arrow"
@@ -37,7 +37,8 @@ def matches(sample: Sample) -> bool:
         columns = pq.read_schema(sample.path).names
     except (pa.ArrowException, OSError):
         return False
-    return "text" not in columns and any(name in columns for name in _WORDS)
+    is_tagged = any(name in columns for name in _TAGS) and not {"document_id", "mentions"} & {*columns}
+    return any(name in columns for name in _WORDS) and (is_tagged or "text" not in columns)
 
 
 def read(unit: Unit) -> Reading:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from rayner.data.readers.base import Reading, in_order, is_encodable
+from rayner.data.readers.base import Reading, entity_of, in_order, is_encodable
 from rayner.data.readers.offsets import explain, holds
 from rayner.data.readers.typed_rows import RowError
 from rayner.data.schema import Document, Mention, Span
 
+ENTITY = ("kb_id", "entity_id")
+"""Fields of what a stretch means."""
 _OURS = {"document_id", "mentions", "entity_types", "words", "sentences", "group", "annotated_types"}
 
 
@@ -23,6 +25,8 @@ class Marked(NamedTuple):
     type: Any
     surface: Any = None
     """The text that was marked, where the file has it."""
+    entity: Any = None
+    """The id of what it means, where the file has one."""
 
 
 def text_of(row: dict[str, Any]) -> str:
@@ -39,6 +43,18 @@ def list_in(row: dict[str, Any], field: str) -> list[Any]:
     if not isinstance(value, list | None):
         raise RowError(f"`{field}` is no list", f'write "{field}": [...]')
     return value or []
+
+
+def entity_in(row: Mapping[str, Any]) -> Any:
+    """What a stretch means, where its row says so."""
+    return next((row[name] for name in ENTITY if row.get(name) is not None), None)
+
+
+def fields_beside(rows: Iterable[Any], known: Collection[str], field: str) -> Iterator[str]:
+    """What rows within a field hold and nobody reads, as it is counted."""
+    for row in rows:
+        if isinstance(row, dict) and not row.keys() <= known:
+            yield from (f"field {field}.{name}" for name in row.keys() - known)
 
 
 def is_ours(row: Mapping[str, Any]) -> bool:
@@ -78,16 +94,17 @@ def add_marked(
 def _mention(
     given: Marked, span: Span | None, text: str, where: str, document_id: str, reading: Reading
 ) -> Mention | None:
-    start, end, type_, surface = given
+    start, end, type_, surface, entity = given
+    entity = entity_of(str(entity)) if isinstance(entity, str | int) else None
     if not _has_offsets(given) or not isinstance(type_, str):
         what = f"no mention: from {start!r:.20} to {end!r:.20} of the type {type_!r:.40}"
         reading.reject(where, what, "a start, an end and a type are wanted", document_id)
         return None
     if span is not None:
         reading.repaired.update(["offsets that count UTF-16 units"] if span != (start, end) else [])
-        return Mention(*span, type_)
+        return Mention(*span, type_, entity)
     if not isinstance(surface, str) or holds(text, start, end, surface, reading):
-        return Mention(start, end, type_)
+        return Mention(start, end, type_, entity)
     reading.reject(where, *explain(text, start, end, surface), document_id)
     return None
 
@@ -98,7 +115,7 @@ def _has_offsets(given: Marked) -> bool:
 
 def _of_units(given: Marked, text: str, places: np.ndarray | None) -> Span | None:
     """The characters of a stretch that counts units of UTF-16, if they are the text that was marked."""
-    start, end, _, surface = given
+    start, end, _, surface, _ = given
     if places is None or not _has_offsets(given) or not 0 <= start < end <= places[-1]:
         return None
     first, after = np.searchsorted(places, (start, end)).tolist()

@@ -101,6 +101,8 @@ def missing_column(names: Sequence[str]) -> tuple[str, str] | None:
     if missing is None:
         return None
     hint = "name the column so"
+    if "tokens" in names or "words" in names:
+        hint = "words with tags are read by --format huggingface"
     if missing == "text" and "model_version" in names:
         hint = "`rayner annotate --jsonl` writes documents with their texts, to _jsonl: name that folder"
     return f"no column `{missing}` among {', '.join(names)}", hint

@@ -10,12 +10,22 @@ from typing import Any
 
 from rayner.data.readers.base import Reading, Sample, Unit
 from rayner.data.readers.json_rows import first_object, id_of, objects_of
-from rayner.data.readers.marked_spans import Marked, add_marked, is_ours, list_in, text_of
+from rayner.data.readers.marked_spans import (
+    ENTITY,
+    Marked,
+    add_marked,
+    entity_in,
+    fields_beside,
+    is_ours,
+    list_in,
+    text_of,
+)
 from rayner.data.readers.typed_rows import RowError
 from rayner.data.schema import Span
 from rayner.data.words import are_in_order
 
 _FIELDS = {"id", "text", "spans", "tokens", "answer"}
+_OF_SPANS = {"start", "end", "label", "text", "token_start", "token_end", *ENTITY}
 
 
 def matches(sample: Sample) -> bool:
@@ -40,13 +50,14 @@ def read(unit: Unit) -> Reading:
             continue
         # Its own notes begin with an underscore.
         reading.ignored.update(f"field {name}" for name in row.keys() - _FIELDS if name[:1] != "_")
+        reading.ignored.update(fields_beside(spans, _OF_SPANS, "spans"))
         add_marked(reading, where, id_of(row, default_id), text, map(_marked, spans), words)
     return reading
 
 
 def _marked(span: Any) -> Marked:
     row = span if isinstance(span, dict) else {}
-    return Marked(row.get("start"), row.get("end"), row.get("label"), row.get("text"))
+    return Marked(row.get("start"), row.get("end"), row.get("label"), row.get("text"), entity_in(row))
 
 
 def _words(tokens: Sequence[Any], size: int) -> list[Span] | None:

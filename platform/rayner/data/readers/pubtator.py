@@ -76,7 +76,9 @@ def _finish(abstract: _Abstract | None, path: str, reading: Reading) -> None:
 
 
 def _is_relation(row: Sequence[str]) -> bool:
-    return len(row) > 2 and not _is_offset(row[1]) and not _is_offset(row[2])
+    # Of relations such as BioRED's, the ids of genes are numbers: `ID Association 6331 D008133 Novel`.
+    is_named = len(row) > 2 and row[1][:1].isalpha() and not any(map(str.isdigit, row[1]))
+    return is_named or (len(row) > 2 and not _is_offset(row[1]) and not _is_offset(row[2]))
 
 
 def _is_offset(text: str) -> bool:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from rayner.data.json_lines import OF_AN_ARRAY, ONE_A_LINE
 from rayner.data.readers.base import Reading, entity_of
-from rayner.data.schema import DOCUMENT_SCHEMA, Document, Mention, document_from_row
+from rayner.data.readers.marked_spans import fields_beside
+from rayner.data.schema import DOCUMENT_SCHEMA, MENTION_FIELDS, Document, Mention, document_from_row
 
 _LARGEST = 2**31 - 1
 """Offset that is stored."""
@@ -60,6 +62,8 @@ def add_row(row: Any, where: str, default_id: str, reading: Reading) -> None:
     else:
         for name in row.keys() - (_BINDER_FIELDS if is_binder else _FIELDS):
             reading.ignored[f"field {name}"] += 1
+        if not is_binder:
+            reading.ignored.update(fields_beside(row.get("mentions") or (), MENTION_FIELDS, "mentions"))
         reading.add(document, where)
 
 
@@ -88,14 +92,14 @@ def fault_of(document: Document) -> str:
             if not isinstance(getattr(mention, name), str | None):
                 return f"{name} {getattr(mention, name)!r} is not a string"
         for name in ("score", "margin", "probability", "uncertainty"):
-            if not isinstance(getattr(mention, name), float | int | None):
-                return f"{name} {getattr(mention, name)!r} is not a number"
+            if (value := getattr(mention, name)) is not None and not _is_number(value):
+                return f"{name} {value!r} is not a finite number"
         if mention.head is not None and not _is_within(*mention.head, document.text):
             return f"head {list(mention.head)} is not a span of the text"
         scored = [*mention.types, *((one.entity_id, one.score) for one in mention.candidates)]
         for name, score in scored:
-            if not isinstance(name, str) or not isinstance(score, float | int):
-                return f"name {name!r} with score {score!r} are not a string and a number"
+            if not isinstance(name, str) or not _is_number(score):
+                return f"name {name!r} with score {score!r} are not a string and a finite number"
         for one in mention.candidates:
             for name in (one.name, one.matched):
                 if not isinstance(name, str | None):
@@ -108,13 +112,20 @@ def fault_of(document: Document) -> str:
         if not isinstance(getattr(document, name), str | None):
             return f"{name} {getattr(document, name)!r} is not a string"
     for context in document.contexts:
-        if not isinstance(context.text, str) or not isinstance(context.score, float | int | None):
-            return f"context {context.text!r} with score {context.score!r} are not a string and a number"
+        if not isinstance(context.text, str) or not (context.score is None or _is_number(context.score)):
+            return (
+                f"context {context.text!r} with score {context.score!r} are not a string and a finite number"
+            )
         if not all(value is None or _is_offset(value) for value in (context.start, context.end)):
             return f"context offsets {context.start!r:.20} {context.end!r:.20} are not offsets in a text"
     if not all(isinstance(type_, str) for type_ in document.annotated_types or ()):
         return f"annotated_types {list(document.annotated_types or ())} are not strings"
     return ""
+
+
+def _is_number(value: Any) -> bool:
+    """Whether it is a number that JSON knows, too: NaN and infinity are none."""
+    return isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
 
 
 def _is_offset(value: Any) -> bool:

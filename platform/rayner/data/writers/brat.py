@@ -9,6 +9,7 @@ from os import PathLike
 from pathlib import Path
 
 from rayner.data.readers.base import entity_of
+from rayner.data.readers.brat import NOTE_OF_ID, is_id
 from rayner.data.schema import Document, Mention
 from rayner.data.writers.base import Losses, Written, one_line
 from rayner.files.whole import text_file
@@ -22,7 +23,8 @@ _UNSAFE = re.compile(r'[\x00-\x1f\x7f/\\:*?"<>|%]|^[._]')
 def write_brat(documents: Iterable[Document], folder: str | PathLike[str]) -> Written:
     """Write a pair of files a document.
 
-    Ids of the form RESOURCE:ID become normalizations, others AnnotatorNotes; both read back as entity ids.
+    Ids of the form RESOURCE:ID become normalizations, others AnnotatorNotes (without a digit as
+    `entity_id: ID`); all read back as entity ids.
     """
     written = Written()
     for document in documents:
@@ -73,4 +75,5 @@ def _entity(mention: Mention, number: int, surface: str, losses: Losses) -> Iter
     elif _RESOURCE_ID.fullmatch(id_):
         yield f"N{number}\tReference T{number} {id_}\t{one_line(mention.name or surface)}\n"
     else:
-        yield f"#{number}\tAnnotatorNotes T{number}\t{id_}\n"
+        note = id_ if is_id(id_) else NOTE_OF_ID + id_
+        yield f"#{number}\tAnnotatorNotes T{number}\t{note}\n"

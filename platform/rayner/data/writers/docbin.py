@@ -9,6 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from rayner.data.readers.base import entity_of
 from rayner.data.schema import Document, Span
 from rayner.data.spacy_docs import SPANS, load_spacy
 from rayner.data.words import are_in_order, find_words
@@ -62,6 +63,7 @@ def _doc(spacy: Any, vocab: Any, document: Document, losses: Losses) -> Any:
     losses.drop_fields(document, _KEPT)
     sentences = _sentence_starts(document, losses)
     pieces, spaces = _tokens(document, sentences, losses)
+    losses.drop("sentences of a single token", len(pieces) == 1 and bool(document.sentences))
     starts = {start: place for place, (start, _) in enumerate(pieces)}
     ends = {end: place + 1 for place, (_, end) in enumerate(pieces)}
     begins = {starts[start] for start in sentences}
@@ -77,6 +79,8 @@ def _doc(spacy: Any, vocab: Any, document: Document, losses: Losses) -> Any:
         )
         for m in document.mentions
     }
+    nameless = [m for m in document.mentions if m.entity_id and entity_of(m.entity_id) != m.entity_id]
+    losses.drop_mentions("entity_id", nameless)
     losses.drop("mention given twice", len(document.mentions) - len(found))
     flat = outermost(document.mentions, Losses(document.document_id))
     doc.set_ents([found[m.start, m.end, m.type, m.entity_id] for m in flat])
@@ -118,7 +122,8 @@ def _sentence_starts(document: Document, losses: Losses) -> set[int]:
         return set()
     edges = [0, *(edge for sentence in document.sentences for edge in sentence), len(document.text)]
     between = [document.text[end:start] for end, start in zip(edges[::2], edges[1::2], strict=True)]
-    empty = any(start == end for start, end in document.sentences)
+    inside = [document.text[start:end] for start, end in document.sentences]
+    padded = any(text != text.strip() or not text for text in inside)
     in_order = are_in_order(document.sentences) and bool(document.sentences)
-    losses.drop("sentences", empty or not in_order or "".join(between).strip() != "")
+    losses.drop("sentences", padded or not in_order or "".join(between).strip() != "")
     return {start for start, end in document.sentences if start < end}
