@@ -188,6 +188,19 @@ def test_a_dev_in_which_nothing_can_be_found_is_told_once(caplog: pytest.LogCapt
     assert not caplog.messages
 
 
+def test_a_dev_that_is_annotated_for_no_type_does_not_end_a_training(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    of_others = [replace(document, annotated_types=("OTHER",), mentions=()) for document in corpus()]
+    write_jsonl(of_others, tmp_path / "dev.jsonl")
+    values = tiny_recipe(tmp_path, "gaussian", epochs=1)
+    values["corpus"]["dev"] = [str(tmp_path / "dev.jsonl")]
+    result = train(parse_recipe(values, "recipe"), tmp_path / "run")
+    assert result["metrics"] == {}
+    assert "dev says nothing about f1: best/ is the last step" in caplog.messages
+    assert load_checkpoint(tmp_path / "run" / "best")
+
+
 def test_neighbours_are_at_most_as_many_as_the_recipe_says() -> None:
     task = gaussian(support_words=10)
     with torch.no_grad():

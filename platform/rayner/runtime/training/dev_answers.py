@@ -36,8 +36,8 @@ def score(predictor: Predictor[Any, Any, Any, Any], items: Sequence[Any]) -> tup
 
 
 def write_predictions(folder: Path, kind: Kind, gold: Sequence[Any], predicted: Sequence[Any]) -> None:
-    """Write gold items and the answers to them, a Parquet file a table; nothing without items."""
-    if not gold:
+    """Write gold items and the answers to them, a Parquet file a table; nothing without answers."""
+    if not predicted:
         return
     folder.mkdir(exist_ok=True)
     for name, table in kind.to_tables(gold, predicted).items():
