@@ -9,7 +9,7 @@ ESAPPMOD, NCBI = "jobs/recipes/standardizer_esappmod.yaml", "jobs/recipes/recogn
 SENTENCES = "corpus.train=[$RAYNER_DATA/ncbi-disease-iob/train.tsv]"
 """Half of what the recipe learns from: an epoch takes three minutes with one thread in place of six."""
 NAMES = ("mentions.are_aliases=false",)
-"""The published condition: the index has the names of entities alone."""
+"""The index has the names of entities alone, as published."""
 
 
 class Figure(NamedTuple):

@@ -58,6 +58,8 @@ class BiEncoder(nn.Module):
         own: the vectors of the last of these, which were added: nothing else learns then.
     """
 
+    without_decay = ("thresholds",)
+
     def __init__(
         self,
         settings: BiEncoderSettings,

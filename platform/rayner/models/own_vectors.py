@@ -15,6 +15,8 @@ class OwnVectors(nn.Module):
         size: of a vector: those for starts, ends and spans beside each other, or one for all three.
     """
 
+    without_decay = ("offsets",)
+
     def __init__(self, kept: int, added: int, size: int) -> None:
         super().__init__()
         self.kept_vectors: Tensor | None

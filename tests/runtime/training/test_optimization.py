@@ -8,6 +8,26 @@ from rayner.models.encoder import load_encoder
 from rayner.runtime.training.optimization import build_optimizer, set_rate
 
 
+class Biased(torch.nn.Module):
+    without_decay = ("thresholds",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.thresholds = torch.nn.Parameter(torch.ones(2, 3))
+        self.vectors = torch.nn.Parameter(torch.ones(2, 3))
+
+
+def test_biases_of_types_do_not_decay() -> None:
+    model = Biased()
+    optimizer = build_optimizer(model, TrainingSettings(learning_rate=0.1, head_learning_rate=0.1))
+    set_rate(optimizer, 0, 1, 0.0)
+    for parameter in model.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    optimizer.step()
+    assert model.thresholds.eq(1).all()
+    assert model.vectors.lt(1).all()
+
+
 class Model(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()

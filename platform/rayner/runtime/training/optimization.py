@@ -15,19 +15,21 @@ from rayner.models.encoder import Encoder
 
 
 def build_optimizer(model: nn.Module, settings: TrainingSettings) -> torch.optim.AdamW:
-    """AdamW; parameters of one dimension, as biases and norms have, do not decay.
+    """AdamW; parameters of one dimension, as biases and norms have, do not decay, nor do those that a module
+    names in `without_decay`, as thresholds, which are biases by type.
 
     What is within an `Encoder` learns at `learning_rate`, all else at `head_learning_rate`. With
     `layer_decay` lower layers of an encoder have lower rates; the first group has the highest.
     """
     depths = {p: d for m in model.modules() if isinstance(m, Encoder) for p, d in m.depths().items()}
+    kept = {getattr(m, name, None) for m in model.modules() for name in getattr(m, "without_decay", ())}
     factors = {p: settings.layer_decay ** depths.get(p, 0) for p in model.parameters()}
     groups = []
     for is_head, decays in product((False, True), (False, True)):
         chosen = [
             p
             for p in model.parameters()
-            if p.requires_grad and (p not in depths) == is_head and (p.ndim > 1) == decays
+            if p.requires_grad and (p not in depths) == is_head and (p.ndim > 1 and p not in kept) == decays
         ]
         peak = settings.head_learning_rate if is_head else settings.learning_rate
         decay = settings.weight_decay if decays else 0.0
