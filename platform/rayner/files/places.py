@@ -7,7 +7,7 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -70,6 +70,23 @@ class Place:
         known = {name: str(about[name]) for name in _TELL_OF_CHANGES if about.get(name) is not None}
         return str(known or time.time_ns())
 
+    def times_of(self, found: Sequence[fs.FileInfo]) -> dict[str, str]:
+        """By path, when each of these files was written, or what else its store says by which it can be told
+        that it changed; without those of which nothing is said. They are this one, or lie below here."""
+        times = {file.path: str(file.mtime_ns) for file in found if file.mtime_ns is not None}
+        handler = getattr(self.filesystem, "handler", None)
+        if len(times) == len(found) or not isinstance(handler, fs.FSSpecHandler):
+            return times
+        # One listing: a request a file would take hours.
+        is_one = [file.path for file in found] == [self.path]
+        about = {self.path: handler.fs.info(self.path)} if is_one else handler.fs.find(self.path, detail=True)
+        for path in about.keys() & {file.path for file in found}:
+            # The first alone: what comes after it may be told at one time and not at another.
+            told = (about[path].get(name) for name in _TELL_OF_CHANGES)
+            if (first := next((value for value in told if value is not None), None)) is not None:
+                times[path] = str(first)
+        return times
+
     def files(self, recursive: bool = False) -> list[fs.FileInfo]:
         """The files in this folder, by path; none where there is no such folder."""
         selector = fs.FileSelector(self.path, recursive=recursive, allow_not_found=True)
@@ -81,7 +98,7 @@ class Place:
         try:
             with self.filesystem.open_input_stream(self.path, compression=None) as stream:
                 return stream.read()
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
 
     def write(self, data: bytes) -> None:
@@ -157,10 +174,19 @@ def place_of(uri: str | os.PathLike[str]) -> Place:
     check_uri(text)
     check_name(text)
     if not _URI.match(text) or Path(text).exists():
-        path = str(Path(text).absolute())
+        path = _absolute(text)
         return Place(fs.LocalFileSystem(), path, path)
     filesystem, path = _resolve(text)
     return Place(filesystem, path, path if isinstance(filesystem, fs.LocalFileSystem) else text)
+
+
+def _absolute(path: str) -> str:
+    """One spelling of a path, with its links; without `..`, where this is not behind a link."""
+    absolute = str(Path(path).absolute())
+    if ".." not in Path(absolute).parts:
+        return absolute
+    plain = os.path.normpath(absolute)
+    return plain if os.path.realpath(plain) == os.path.realpath(absolute) else absolute
 
 
 def check_name(path: str) -> None:

@@ -208,6 +208,29 @@ def test_a_margin_is_a_number(tmp_path: Path, name: str) -> None:
     assert f"{name} 'high' is not a number" in reject.what
 
 
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity"])
+@pytest.mark.parametrize(
+    "field",
+    [
+        *('"score": {}', '"margin": {}', '"probability": {}', '"uncertainty": {}'),
+        *('"types": [{{"name": "a", "score": {}}}]', '"candidates": [{{"entity_id": "Q1", "score": {}}}]'),
+    ],
+)
+def test_scores_are_numbers_that_json_has(tmp_path: Path, field: str, value: str) -> None:
+    mention = f'{{"start": 0, "end": 1, "type": "X", {field.format(value)}}}'
+    context = f'{{"text": "c", "score": {value}, "before": true}}'
+    good = '{"document_id": "good", "text": "ab"}'
+    bad = [
+        f'{{"document_id": "d", "text": "ab", "{name}": [{row}]}}'
+        for name, row in (("mentions", mention), ("contexts", context))
+    ]
+    (tmp_path / "a.jsonl").write_text("\n".join([*bad, good]))
+    reading = read_corpus(tmp_path / "a.jsonl")
+    assert [document.document_id for document in reading.documents] == ["good"]
+    assert all("finite" in reject.what for reject in reading.rejects)
+    assert len(reading.rejects) == 2
+
+
 def test_plain_text_stays_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"One.\r\n\r\nTwo.\n")
     (tmp_path / "b.txt.gz").write_bytes(gzip.compress(b"\xef\xbb\xbfThree"))

@@ -15,6 +15,7 @@ from rayner.errors import CheckpointError, InputError
 from rayner.files import places
 from rayner.files.places import place_of
 from rayner.runtime.annotation.annotate import annotate
+from rayner.runtime.annotation.input_shards import find_sources
 from rayner.runtime.annotation.pools import PoolSettings, pool_of
 from tests.runtime.annotation.annotate_model import Capitals
 from tests.runtime.annotation.annotate_texts import (
@@ -63,6 +64,86 @@ def test_files_of_other_kinds_are_left_aside(tmp_path: Path) -> None:
     for name in ("README.md", ".hidden.txt", "d0.ann", "_SUCCESS", "LICENSE.txt"):
         (folder / name).write_text("Nothing")
     assert here(folder, tmp_path / "out")["documents"] == 4
+
+
+def told(caplog: pytest.LogCaptureFixture, folder: Path) -> list[str]:
+    """The warnings, with names in the folder."""
+    found = [record.getMessage().replace(f"{folder}/", "") for record in caplog.records]
+    return [one.partition(": ")[2] for one in found if one.startswith("left aside")]
+
+
+def test_what_is_left_aside_of_a_folder_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    folder = write_texts(tmp_path / "in", TEXTS[:2])
+    write_jsonl(folder / "source.jsonl", TEXTS[:3], "s")
+    for name in ("license.txt", "_notes.txt", "table.csv", "losses.jsonl", ".hidden.txt", "README.md"):
+        (folder / name).write_text("Nothing")
+    (folder / "_SUCCESS").touch()
+    (folder / "b.jsonl").symlink_to("/nowhere/b.jsonl")
+    (folder / ".#d0.txt").symlink_to("user@host.1")
+    assert here(folder, tmp_path / "out")["documents"] == 5
+    aside = "4 files (_notes.txt, license.txt, losses.jsonl and 1 more)"
+    assert told(caplog, folder) == [aside, "1 file (b.jsonl)"]
+    caplog.clear()
+    names = [folder / name for name in ("license.txt", "_notes.txt", "losses.jsonl")]
+    here([folder, *names], tmp_path / "named")
+    assert told(caplog, folder) == ["1 file (table.csv)", "1 file (b.jsonl)"]
+
+
+def test_what_commands_of_ours_leave_beside_documents_is_left_in_silence(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    given = write_texts(tmp_path / "in", TEXTS[:2])
+    here(given, given.parent / "all/annotated", also=("jsonl", "brat"))
+    converted = tmp_path / "all/converted"
+    write_jsonl(tmp_path / "all/rows.jsonl", TEXTS[:1])
+    converted.mkdir()
+    for name in ("counts.json", "losses.jsonl", "rejects.jsonl"):
+        (converted / name).write_text("{}")
+    caplog.clear()
+    here(tmp_path / "all", tmp_path / "out")
+    assert told(caplog, tmp_path) == []
+    (converted / "counts.json").unlink()
+    (tmp_path / "all/annotated/_annotation.json").unlink()
+    here(tmp_path / "all", tmp_path / "other")
+    (aside,) = told(caplog, tmp_path / "all")
+    assert aside.startswith("8 files (annotated/_brat/00000-00000/d0.ann, ")
+
+
+def test_a_file_is_one_however_it_is_spelled(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    given = write_jsonl(folder / "a.jsonl", TEXTS[:2])
+    counts = here([given, folder / ".." / "in" / "a.jsonl"], tmp_path / "out")
+    assert (counts["documents"], counts["rejected"]) == (2, 0)
+    assert here(folder / ".." / "in" / "a.jsonl", tmp_path / "in" / ".." / "out") == counts
+    # Behind a link, `..` is where the link leads to.
+    (tmp_path / "far/deep").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "far/deep")
+    write_jsonl(tmp_path / "far/a.jsonl", TEXTS[:3])
+    write_jsonl(tmp_path / "a.jsonl", TEXTS[:4])
+    assert here(tmp_path / "link" / ".." / "a.jsonl", tmp_path / "linked")["documents"] == 3
+
+
+@pytest.mark.parametrize("name", ["in", "in/a.jsonl"])
+def test_a_store_without_times_tells_what_changed(tmp_path: Path, name: str) -> None:
+    import fsspec
+
+    store, home = fsspec.filesystem("memory"), f"rayner-times{tmp_path}"
+    store.pipe(f"/{home}/in/a.jsonl", b'{"text": "Ada"}')
+    given = f"memory://{home}/{name}"
+    counts = annotate(Capitals(), [given], tmp_path / "out", workers=0)
+    assert annotate(Capitals(), [given], tmp_path / "out", workers=0) == counts
+    store.pipe(f"/{home}/in/a.jsonl", b'{"text": "Bob"}')
+    with pytest.raises(InputError, match="another input"):
+        annotate(Capitals(), [given], tmp_path / "out", workers=0)
+
+
+def test_of_a_store_that_says_nothing_the_time_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    import fsspec
+
+    fsspec.filesystem("memory").pipe("/rayner-timeless/a.jsonl", b"{}")
+    monkeypatch.setattr(places, "_TELL_OF_CHANGES", ())
+    assert [source.modified for source in find_sources(["memory://rayner-timeless"])[0]] == [0]
 
 
 def test_links_are_followed_but_not_in_circles(tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def fault_of(document: Document) -> str:
                 return f"{name} {getattr(mention, name)!r} is not a string"
         for name in ("score", "margin", "probability", "uncertainty"):
             if (value := getattr(mention, name)) is not None and not _is_number(value):
-                return f"{name} {value!r} is not a finite number"
+                return f"{name} {value!r} is not a number, or no finite one"
         if mention.head is not None and not _is_within(*mention.head, document.text):
             return f"head {list(mention.head)} is not a span of the text"
         scored = [*mention.types, *((one.entity_id, one.score) for one in mention.candidates)]
@@ -113,9 +113,8 @@ def fault_of(document: Document) -> str:
             return f"{name} {getattr(document, name)!r} is not a string"
     for context in document.contexts:
         if not isinstance(context.text, str) or not (context.score is None or _is_number(context.score)):
-            return (
-                f"context {context.text!r} with score {context.score!r} are not a string and a finite number"
-            )
+            told = f"context {context.text!r} with score {context.score!r}"
+            return f"{told} are not a string and a finite number"
         if not all(value is None or _is_offset(value) for value in (context.start, context.end)):
             return f"context offsets {context.start!r:.20} {context.end!r:.20} are not offsets in a text"
     if not all(isinstance(type_, str) for type_ in document.annotated_types or ()):

@@ -19,10 +19,11 @@ from rayner.data.example_shards import canonical
 from rayner.errors import CheckpointError, CorpusError, InputError
 from rayner.files.places import place_of
 from rayner.runtime.annotation.annotation_progress import Speed, Tick, follow
+from rayner.runtime.annotation.beginning import begin
 from rayner.runtime.annotation.block import Also, BlockAnnotator, Model
 from rayner.runtime.annotation.execution import ToRead, run_here, run_on_ray
 from rayner.runtime.annotation.finish import finish
-from rayner.runtime.annotation.input_shards import Addition, find_sources, shards_of
+from rayner.runtime.annotation.input_shards import Addition, Left, find_sources, shards_of
 from rayner.runtime.annotation.output_folder import ANNOTATION_SCHEMA, WORK, Output
 from rayner.runtime.annotation.pools import PoolSettings, pool_of, with_memory
 from rayner.runtime.run_folder import check_apart
@@ -31,6 +32,8 @@ from rayner.tasks.stages import PipelineSettings, read_pipeline
 LAYOUT = "1"
 """To be raised when files are cut into blocks in another way: a run must not go on with other blocks."""
 PRECISION = f"{WORK}/precision.json"
+_NAMED = 3
+"""Of files that are left aside, how many are named."""
 SECONDS_BETWEEN_CHECKS = 20.0
 """How often it is looked whether another run has taken the output over."""
 SMALL_BYTES = 2**18
@@ -84,7 +87,8 @@ def annotate(
             process does the work, 0 keeps it from its GPU, and more than 0 asks for one.
         memory: GiB of an actor, by which Ray places it, 0 for none; by default what its checkpoints and
             indexes make probable, unless no node has so much.
-        tokens_per_batch: padded tokens a batch, memory against speed; by default what suits the device.
+        tokens_per_batch: padded tokens a batch, memory against speed; by default what suits the device. A run
+            that is resumed may take others.
         precision: what encoders compute in; only with a checkpoint or a pipeline file. `auto` is decided
             once, here or, for GPUs that this process does not see, by each actor, and kept when the run is
             resumed.
@@ -110,9 +114,8 @@ def annotate(
     asked_precision = getattr(source, "precision", None)
     # What is asked for is told apart from the model; what that comes to is decided later, once.
     version = _with_precision(source, None).version
-    sources, aside = find_sources([str(given) for given in inputs])
-    if aside:
-        log.warning("left aside: %s of other kinds", counted(aside, "file"))
+    sources, left = find_sources([str(given) for given in inputs])
+    _tell_of_left(left)
     output = Output(place_of(out))
     place = output.place
     # Of a URI such as file:///texts, the path that it means.
@@ -120,10 +123,9 @@ def annotate(
     if place.is_local and Path(place.path).exists() and not Path(place.path).is_dir():
         raise InputError(f"--out {place.shown}", "is a file", "name a folder")
     asked = source.options if isinstance(source, PipelineSettings) else None
-    chosen = [asked, tokens_per_batch, sorted(set(also))]
     settings = {
         "model": version,
-        "set of options": _digest(chosen),
+        "set of options": _options(asked or [], also),
         "cut into blocks": LAYOUT,
         "set of columns": _digest(str(ANNOTATION_SCHEMA)),
         **({"precision": asked_precision} if asked_precision else {}),
@@ -132,10 +134,10 @@ def annotate(
         if fresh and isinstance(source, PipelineSettings):
             # What cannot answer removes no annotation.
             source.check()
-        additions = output.begin(settings, sources, fresh)
+        additions = begin(output, settings, sources, fresh)
         if additions is None:
             log.info("%s is up to date", output.place.shown)
-            return {k: v for k, v in output.summary().items() if k != "settings"}
+            return {k: v for k, v in output.summary().items() if k not in ("settings", "parts")}
         if isinstance(source, PipelineSettings) and not fresh:
             source.check()
         annotator = partial(BlockAnnotator, output=output, also=also, tokens_per_batch=tokens_per_batch)
@@ -163,6 +165,24 @@ def annotate(
         check_writer()
         output.end(result)
     return result
+
+
+def _tell_of_left(left: Left) -> None:
+    """Name files of folders that are not read."""
+    aside = "left aside, for their kind, names of documentation or an underscore in front"
+    for what, names in ((aside, left.aside), ("left aside, as links to nothing", left.dangling)):
+        if names:
+            more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+            log.warning("%s: %s (%s%s)", what, counted(len(names), "file"), ", ".join(names[:_NAMED]), more)
+
+
+def _options(asked: Sequence[Mapping[str, Any]], also: Sequence[Also]) -> dict[str, str]:
+    """A hash for each option that changes answers or files; of a pipeline by stage, as errors name them."""
+    found: dict[str, Any] = dict.fromkeys(also, True)
+    for number, options in enumerate(asked):
+        stage = f"stages.{number}." if len(asked) > 1 else ""
+        found |= {f"{stage}{name}": value for name, value in options.items() if value is not None}
+    return {name: _digest(value) for name, value in sorted(found.items())}
 
 
 def _tell_of_given(source: PipelineSettings, counts: Mapping[str, Any]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Any
 
 from rayner.files.places import Place
 from rayner.runtime.cluster import node_lives, this_node
@@ -40,7 +41,7 @@ class Attempts:
     @classmethod
     def begin(cls, place: Place, run: str) -> Attempts:
         """Note that the work begins; `place` is gone when it is done."""
-        known = json.loads(place.read() or "{}")
+        known = _known(place)
         attempts = cls(place, run, this_node() if run else "", Counter(known.get("deaths", {})))
         if run and known.get("run") == run:
             attempts.faults = known["faults"]
@@ -71,12 +72,20 @@ class Attempts:
         self.place.write(json.dumps(noted).encode())
 
 
+def _known(place: Place) -> dict[str, Any]:
+    try:
+        known = json.loads(place.read() or b"{}")
+    except ValueError:
+        return {}
+    return known if isinstance(known, dict) else {}
+
+
 def note_fault(place: Place, run: str) -> int:
     """Note that a worker gives a block up for a fault of its own; how often workers did in this run.
 
     The end of its process is no death then.
     """
-    known = json.loads(place.read() or "{}")
+    known = _known(place)
     faults = 1 + (known.get("faults", 0) if known.get("run") == run else 0)
     noted = {"node": "", "deaths": {}, **known, "run": run, "faults": faults, "at": None}
     place.write(json.dumps(noted).encode())

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rayner.data.writers.brat import file_name
+from rayner.errors import RaynerError
 from rayner.files.places import Place
 from rayner.runtime.annotation.block import second
 from rayner.runtime.annotation.output_folder import WORK, Output, at_once
@@ -88,6 +89,9 @@ def _drop_all(output: Output, names: Sequence[str]) -> None:
 
 def _drop(output: Output, name: str, found: dict[str, Any]) -> None:
     """Take the rows out of a block's files; nothing where they are out. Parquet, the mark, comes last."""
+    if "of" not in found:
+        place = decision(output, name).shown
+        raise RaynerError(f"{place}: is damaged, as after a power cut; start over with --fresh")
     file = output.documents(name)
     table = pq.read_table(file.path, filesystem=file.filesystem)
     if table.num_rows != found["of"]:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import IO, Any
-
-import pyarrow.parquet as pq
 
 from rayner.errors import RaynerError
 from rayner.runtime.annotation.duplicates import decision, drop_duplicates
-from rayner.runtime.annotation.output_folder import REJECTS, Output, at_once
+from rayner.runtime.annotation.output_folder import REJECTS, Output
 
 _CHUNK = 2**20
 _COUNTS = ("documents", "rejected", "duplicates", "linked", "windows", "words")
@@ -100,7 +98,7 @@ def _check(output: Output, shards: int, blocks: Sequence[str], done: int, counts
     read, before = output.shards(), output.before()
     given = sum(shard["documents"] for shard in read.values())
     given += before.get("documents", 0) + before.get("rejected", 0)
-    written = sum(_rows_of(output, blocks))
+    written = sum(output.rows_of(blocks))
     missing = set(range(before.get("shards", 0), shards)) - set(read)
     expected = sum(shard["blocks"] for shard in read.values())
     sound = written == counts["documents"] and given == written + counts["rejected"]
@@ -111,9 +109,3 @@ def _check(output: Output, shards: int, blocks: Sequence[str], done: int, counts
             f"{len(missing):,} of the inputs unread); did the input change, or another run write here? "
             "start over with --fresh"
         )
-
-
-def _rows_of(output: Output, blocks: Sequence[str]) -> Iterator[int]:
-    present = output.document_files()
-    files = [output.documents(name) for name in blocks if name in present]
-    return at_once(lambda file: pq.read_metadata(file.path, filesystem=file.filesystem).num_rows, files)

@@ -6,7 +6,7 @@ import errno
 import hashlib
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -35,6 +35,14 @@ SHARD_BYTES = 64 * 2**20
 BLOCKS = 64
 LEAST_BLOCK, MOST_BLOCK = 2**16, 2**23
 """Blocks are many, so that all actors have work until the end and a killed one loses little."""
+_OF_DOCUMENTATION = ("", ".md", ".txt", ".text")
+_OF_A_CONVERSION = (*OF_A_CONVERSION, "rejects.jsonl")
+_MARKS = {
+    **dict.fromkeys(("_jsonl", "_brat", "_rejects.jsonl", "_inputs.arrow", "_writer"), "_annotation.json"),
+    "_annotation.json": "_annotation.json",
+    **dict.fromkeys(("_objects", "_manifest.json"), "_manifest.json"),
+}
+"""What lies in a folder of ours with an underscore in front, and the file that tells that it is ours."""
 _CONVERT = "make Parquet of it with `rayner corpus convert`, or write JSON lines with a `text` each"
 
 
@@ -64,21 +72,33 @@ class Addition(NamedTuple):
     block_bytes: int
 
 
-def find_sources(inputs: Sequence[str]) -> tuple[list[Source], int]:
-    """The files of paths and URIs, in order, and how many files of folders were left aside.
+class Left(NamedTuple):
+    """What is not read of folders and may be missed: names of files that are left aside, and of links to
+    nothing."""
+
+    aside: list[str]
+    dangling: list[str]
+
+
+def find_sources(inputs: Sequence[str]) -> tuple[list[Source], Left]:
+    """The files of paths and URIs, in order, and what is left of folders.
 
     Raises:
         CorpusError: an input that is not there, or not of a format that is annotated.
         InputError: a URI that cannot be reached or has an empty part, or a name that is not UTF-8.
     """
     found: dict[str, _File] = {}
-    aside = 0
+    aside: dict[str, None] = {}
+    dangling: list[str] = []
     for given in inputs:
         place = place_of(given)
         _check_parts(place.shown)
-        for file in _files(place):
+        listed = _files(place, dangling)
+        names = {file.name for file in listed}
+        for file in listed:
             if file.name and (_is_aside(file.name) or _format(file.place.shown) is None):
-                aside += not _is_aside(file.name)
+                if not _is_silent(file, names):
+                    aside[file.place.shown] = None
             elif _format(file.place.shown) is None:
                 known = ", ".join(FORMATS)
                 raise CorpusError(
@@ -89,9 +109,16 @@ def find_sources(inputs: Sequence[str]) -> tuple[list[Source], int]:
                 _check_parts(file.place.shown)
                 found.setdefault(file.place.shown, file)
     if not found:
-        hint = _CONVERT if aside else "name a file or a folder that holds some"
+        others = any(_format(shown) is None for shown in aside)
+        hint = _CONVERT if others else "name a file or a folder that holds some"
         raise CorpusError(", ".join(inputs) or "annotate", "no Parquet, JSONL or text files", hint)
-    return _named(list(found.values())), aside
+    # What is left of a folder may be named itself.
+    left = Left([_printed(shown) for shown in aside if shown not in found], list(map(_printed, dangling)))
+    return _named(list(found.values())), left
+
+
+def _printed(name: str) -> str:
+    return name.encode(errors="backslashreplace").decode()
 
 
 def _check_parts(shown: str) -> None:
@@ -188,13 +215,14 @@ class _File(NamedTuple):
     modified: int
 
 
-def _files(place: Place) -> list[_File]:
+def _files(place: Place, dangling: list[str]) -> list[_File]:
+    """The files of an input; links of its folders that lead to nothing are noted in `dangling`."""
     try:
         info = place.info()
         if info.type == fs.FileType.File:
-            return [_plain(place, "", info)]
+            return [_plain(place, "", info, place.times_of([info]))]
         if place.is_local and info.type == fs.FileType.Directory:
-            return sorted(_inside(place), key=lambda file: file.place.path)
+            return sorted(_inside(place, dangling), key=lambda file: file.place.path)
         described = None if place.is_local else find_manifest(place)
         if described is not None and (files_of := _put_in_place(place, *described)):
             return files_of
@@ -202,7 +230,10 @@ def _files(place: Place) -> list[_File]:
         if info.type == fs.FileType.Directory and (described is None or described[2]):
             found = place.files(recursive=True)
             names = [one.path[len(place.path) :].strip("/") for one in found]
-            return [_plain(place.at(one.path), name, one) for one, name in zip(found, names, strict=True)]
+            times = place.times_of(found)
+            return [
+                _plain(place.at(one.path), name, one, times) for one, name in zip(found, names, strict=True)
+            ]
     except OSError as error:
         raise CorpusError(
             place.shown, f"cannot be listed ({error})", "correct the path or its rights"
@@ -212,8 +243,11 @@ def _files(place: Place) -> list[_File]:
     raise CorpusError(place.shown, "no such file or folder", "correct the path")
 
 
-def _inside(place: Place) -> Iterator[_File]:
-    """The files below a folder of this machine. Links are followed, but not to a folder that they lie in."""
+def _inside(place: Place, dangling: list[str]) -> Iterator[_File]:
+    """The files below a folder of this machine. Links are followed, but not to a folder that they lie in.
+
+    A link to nothing is no error, as it is none to other readers; hidden ones are locks of editors.
+    """
     start, about = place.path.rstrip("/"), os.stat(place.path)
     left = [("", frozenset({(about.st_dev, about.st_ino)}))]
     while left:
@@ -221,13 +255,12 @@ def _inside(place: Place) -> Iterator[_File]:
         for entry in os.scandir(f"{start}/{folder}"):
             try:
                 about = entry.stat()
-            except FileNotFoundError:
-                # A link to nothing.
-                continue
             except OSError as error:
-                # Links that lead to each other.
-                if error.errno != errno.ELOOP:
+                # A link to nothing, or links that lead to each other.
+                if error.errno not in (errno.ENOENT, errno.ELOOP):
                     raise
+                if entry.is_symlink() and not _is_hidden(f"{folder}{entry.name}"):
+                    dangling.append(f"{start}/{folder}{entry.name}")
                 continue
             name, own = f"{folder}{entry.name}", (about.st_dev, about.st_ino)
             if stat.S_ISREG(about.st_mode):
@@ -236,8 +269,10 @@ def _inside(place: Place) -> Iterator[_File]:
                 left.append((f"{name}/", around | {own}))
 
 
-def _plain(place: Place, name: str, info: fs.FileInfo) -> _File:
-    return _File(place, name, max(0, info.size or 0), info.mtime_ns or 0)
+def _plain(place: Place, name: str, info: fs.FileInfo, times: Mapping[str, str]) -> _File:
+    told = times.get(info.path, "0")
+    modified = int(told) if told.isdecimal() else int(hashlib.sha256(told.encode()).hexdigest()[:15], 16)
+    return _File(place, name, max(0, info.size or 0), modified)
 
 
 def _put_in_place(place: Place, base: Place, manifest: Manifest, rest: str) -> list[_File]:
@@ -259,8 +294,34 @@ def _format(path: str) -> str | None:
 def _is_aside(name: str) -> bool:
     """Hidden files, documentation, what a conversion says of itself, and the empty marks of an object
     store's folders."""
+    path = Path(name)
+    is_documentation = files.stem(path).lower() in DOCUMENTATION and files.suffix(path) in _OF_DOCUMENTATION
     hidden = any(part.startswith((".", "_")) for part in name.split("/"))
-    return hidden or Path(name).name in OF_A_CONVERSION or files.stem(Path(name)).lower() in DOCUMENTATION
+    return hidden or is_documentation or path.name in _OF_A_CONVERSION
+
+
+def _is_hidden(name: str) -> bool:
+    return any(part.startswith(".") for part in name.split("/"))
+
+
+def _is_silent(file: _File, names: Collection[str]) -> bool:
+    """Whether nobody misses a file that is left aside: it is hidden or empty, documentation that would not be
+    read by any name, or what a command of ours left beside its documents.
+
+    Args:
+        names: of all files of the folder.
+    """
+    if _is_hidden(file.name) or not file.size:
+        return True
+    path = Path(file.name)
+    if path.name in _OF_A_CONVERSION:
+        return str(path.with_name("counts.json")) in names
+    own = next((depth for depth, part in enumerate(path.parts) if part.startswith("_")), None)
+    if own is not None:
+        home = "/".join(path.parts[:own])
+        mark = _MARKS.get(path.parts[own])
+        return mark is not None and f"{home}/{mark}".lstrip("/") in names
+    return _format(file.name) is None and files.stem(path).lower() in DOCUMENTATION
 
 
 def _named(found: Sequence[_File]) -> list[Source]:

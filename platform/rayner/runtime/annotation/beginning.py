@@ -1,0 +1,277 @@
+"""What an annotation finds in its folder: nothing, another one to go on with, or what is not from here."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from rayner.data.readers.files import is_fault
+from rayner.errors import InputError
+from rayner.files.places import Place
+from rayner.files.whole import is_partial
+from rayner.runtime.annotation.input_shards import (
+    Addition,
+    Source,
+    addition,
+    additions_to_table,
+    digest_of,
+    grown,
+    shards_of,
+)
+from rayner.runtime.annotation.output_folder import INPUTS, REJECTS, SUMMARY, WORK, Output, at_once
+
+_DOCUMENTS = r"documents-\d{5,}-\d{5,}\.parquet"
+_OURS = re.compile(rf"{_DOCUMENTS}|_jsonl|_brat|_rejects\.jsonl|_inputs\.arrow|_annotation\.json|\.work")
+_OF_WORK = {
+    *("settings.json", "inputs.arrow", "before.json", "precision.json", "duplicates.json"),
+    *("blocks", "shards", "attempts", "duplicates"),
+}
+_SETTINGS = f"{WORK}/settings.json"
+_FILES = f"{WORK}/inputs.arrow"
+_REMOVED = {"removed": "to begin anew"}
+"""The settings of an annotation whose removal was begun."""
+_FRESH = "name another folder, or start over with --fresh"
+
+
+def begin(
+    output: Output,
+    settings: Mapping[str, Any],
+    sources: Sequence[Source],
+    fresh: bool,
+) -> list[Addition] | None:
+    """Make ready to work in the folder.
+
+    An annotation of the same settings whose files are all here, unchanged, is gone on with, whatever else is
+    among the sources.
+
+    Args:
+        settings: what decides the result beside the input, by name, each as a hash, a short text, or a table
+            of these by name.
+        fresh: remove what is there of another annotation.
+
+    Returns:
+        The input, in the additions in which it came; None where all is done already.
+
+    Raises:
+        InputError: the folder holds something else, an annotation with other settings, or a finished one of
+            which documents are missing.
+    """
+    entries = _names(output.place)
+    summary = output.summary()
+    of_work = _settings_in(output.read_json(output.place.below(_SETTINGS)))
+    earlier = of_work or _settings_in(summary.get("settings"))
+    if not earlier:
+        _check_own(output, entries, fresh)
+    wanted = {"input": digest_of(sources), **settings}
+    is_done = SUMMARY in entries and summary.get("settings") == earlier
+    is_empty = SUMMARY not in entries and not output.finished_blocks()
+    additions = None
+    if fresh or not earlier or earlier == _REMOVED or (is_empty and earlier != wanted):
+        with _writing(output):
+            _remove(output, entries)
+    else:
+        known = _read_additions(output, _FILES if of_work else INPUTS, is_done)
+        additions = None if known is None else grown(known, sources)
+        _check_settings(output, earlier, wanted, additions is not None)
+        is_same = additions is None or sum(len(a.sources) for a in additions) == len(known or ())
+        if is_done:
+            _check_parts(output, summary)
+        if is_done and is_same:
+            # One that was interrupted at its very end has left it.
+            output.place.below(WORK).delete()
+            return None
+        if is_done and additions:
+            _keep_as_before(output, summary, additions[:-1])
+        _forget_damaged(output)
+    additions = additions or [addition(sources)]
+    with _writing(output):
+        output.place.drop_partials()
+        for name in ("_jsonl", "_brat", WORK):
+            output.place.below(name).drop_partials(recursive=True)
+        _write_additions(output.place.below(_FILES), additions)
+        # Last: with them, all else is there.
+        output.write_json(output.place.below(_SETTINGS), wanted)
+    return additions
+
+
+@contextmanager
+def _writing(output: Output) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        what = f"cannot be written to ({error.strerror or error})"
+        raise _refused(output, what, "name a folder that can be") from None
+
+
+def _refused(output: Output, what: str, hint: str) -> InputError:
+    return InputError(f"--out {output.place.shown}", what, hint)
+
+
+def _names(place: Place) -> set[str]:
+    selector = fs.FileSelector(place.path, allow_not_found=True)
+    return {info.base_name for info in place.filesystem.get_file_info(selector)}
+
+
+def _settings_in(value: Any) -> dict[str, Any]:
+    """The settings of an annotation; empty where it is something else."""
+    return value if isinstance(value, dict) and ("model" in value or value == _REMOVED) else {}
+
+
+def _check_own(output: Output, entries: Collection[str], fresh: bool) -> None:
+    """Refuse a folder of which nothing says that it is ours, where something in it would be replaced.
+
+    What a run leaves that is killed before its settings are written, or while they are removed, is ours, and
+    so are the rejects of one that rejected everything.
+    """
+    has_documents = any(name.startswith("documents-") for name in entries)
+    is_work = WORK in entries and _is_work(output.place.below(WORK))
+    noted = INPUTS in entries or (is_work and output.place.below(_FILES).info().type == fs.FileType.File)
+    if has_documents and noted:
+        if not fresh:
+            what = "holds an annotation that has lost its settings, as after a power cut"
+            raise _refused(output, what, _FRESH)
+        return
+    if has_documents:
+        raise _refused(output, "holds documents that are not from here", "name another folder")
+    own = {WORK} if is_work else set()
+    if REJECTS in entries and _is_rejects(output.place.below(REJECTS)):
+        own.add(REJECTS)
+    if others := sorted(name for name in entries if _OURS.fullmatch(name) and name not in own):
+        what = f"holds files that are not from here and would be replaced: {', '.join(others)}"
+        raise _refused(output, what, "name another folder")
+
+
+def _is_work(place: Place) -> bool:
+    if place.info().type != fs.FileType.Directory:
+        return False
+    return all(name in _OF_WORK or is_partial(name) for name in _names(place))
+
+
+def _is_rejects(place: Place) -> bool:
+    if place.info().type != fs.FileType.File:
+        return False
+    with place.filesystem.open_input_stream(place.path, compression=None) as stream:
+        first = stream.read(2**20).partition(b"\n")[0]
+    try:
+        row = json.loads(first or b"{}")
+    except ValueError:
+        return False
+    return not first or (isinstance(row, dict) and {"where", "what", "hint"} <= row.keys())
+
+
+def _remove(output: Output, entries: Collection[str]) -> None:
+    """Remove an annotation, so that whoever is killed meanwhile begins anew the next time: first it is noted,
+    then goes what says that it is finished, and the note goes last."""
+    ours = [name for name in entries if _OURS.fullmatch(name)]
+    if ours:
+        output.write_json(output.place.below(_SETTINGS), _REMOVED)
+    for name in sorted({*ours, WORK} if ours else (), key=lambda name: (name == WORK, name != SUMMARY, name)):
+        output.place.below(name).delete()
+
+
+def _check_settings(
+    output: Output, earlier: Mapping[str, Any], wanted: Mapping[str, Any], has_grown: bool
+) -> None:
+    changed = _changed(earlier, wanted)
+    if set(changed) - ({"input"} if has_grown else set()):
+        told = [_told(key, earlier.get(key), wanted.get(key)) for key in changed]
+        hint = _FRESH
+        if changed == ["input"]:
+            hint += "; where a corpus grows, keep the files that were read, with what is new in others"
+        raise _refused(output, f"holds an annotation with another {', another '.join(told)}", hint)
+
+
+def _changed(earlier: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
+    return sorted(key for key in {**earlier, **wanted} if earlier.get(key) != wanted.get(key))
+
+
+def _told(key: str, earlier: Any, wanted: Any) -> str:
+    """A setting that changed; of a table, with the names of those in it."""
+    if isinstance(earlier, dict) and isinstance(wanted, dict):
+        return f"{key} ({', '.join(_changed(earlier, wanted))})"
+    return key
+
+
+def _check_parts(output: Output, summary: Mapping[str, Any]) -> None:
+    """Refuse a finished annotation of which documents are missing: what is known of its blocks is gone."""
+    found = output.parts()
+    wanted = summary.get("parts", found)
+    if found != wanted:
+        what = f"holds {found['files']:,} files of documents with {found['bytes']:,} bytes, where the "
+        what += f"annotation that was finished there had {wanted['files']:,} with {wanted['bytes']:,}"
+        raise _refused(output, what, "put back what is missing, or start over with --fresh")
+
+
+def _keep_as_before(output: Output, summary: Mapping[str, Any], additions: Iterable[Addition]) -> None:
+    output.place.below(WORK).delete()
+    rejects = output.place.below(REJECTS).info().size or 0
+    before = {**summary, "shards": len(shards_of(additions)), "bytes_of_rejects": rejects}
+    output.write_json(output.place.below(f"{WORK}/before.json"), before)
+
+
+def _forget_damaged(output: Output) -> None:
+    """Have those blocks done again that are noted as done and are not, as after a power cut.
+
+    On object storage a file is whole or not there: only what lacks its documents is looked into.
+    """
+    sizes = output.document_files()
+    blocks = [name for name in output.blocks() if output.place.is_local or not sizes.get(name)]
+    sound = at_once(lambda name: _is_sound(output, name, sizes), blocks)
+    for name, is_sound in zip(blocks, sound, strict=True):
+        if not is_sound:
+            output.sidecar(name).delete()
+
+
+def _is_sound(output: Output, name: str, sizes: Mapping[str, int]) -> bool:
+    known = output.read_json(output.sidecar(name))
+    if "rejects" not in known:
+        return False
+    if not known["documents"]:
+        return True
+    rows = _rows(output.documents(name)) if sizes.get(name) else None
+    if rows is None or rows == known["documents"]:
+        return rows is not None
+    # Fewer where what comes twice was taken out.
+    return output.place.below(f"{WORK}/duplicates/{name}.json").read() is not None
+
+
+def _rows(file: Place) -> int | None:
+    """The rows of a Parquet file, by its end; None where that is damaged."""
+    try:
+        return pq.read_metadata(file.path, filesystem=file.filesystem).num_rows
+    except (pa.ArrowException, OSError) as error:
+        if is_fault(error):
+            raise
+        return None
+
+
+def _read_additions(output: Output, name: str, is_done: bool) -> pa.Table | None:
+    """The files that were read, or are to be; None where an older version did not write them down."""
+    data = output.place.below(name).read()
+    if data is None:
+        return None
+    try:
+        return pa.ipc.open_file(data).read_all()
+    except (pa.ArrowException, OSError):
+        if is_done:
+            # Nothing can be added then; without that, all is known by the settings.
+            return None
+    what = f"holds an annotation of which {name}, the list of its files, is damaged"
+    raise _refused(output, what, _FRESH)
+
+
+def _write_additions(place: Place, additions: Iterable[Addition]) -> None:
+    sink = io.BytesIO()
+    table = additions_to_table(additions)
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with pa.ipc.new_file(sink, table.schema, options=options) as writer:
+        writer.write_table(table)
+    place.write(sink.getvalue())
