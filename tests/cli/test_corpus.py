@@ -75,6 +75,25 @@ def test_types_that_the_corpus_lacks_are_not_scored(run, examples, tmp_path, dic
     assert scores[0] == scores[1]
 
 
+def test_labels_where_nobody_knows_what_is_right_are_not_scored(run, tmp_path):
+    mentions = [{"start": 0, "end": 5, "type": "Software"}, {"start": 10, "end": 15, "type": "?"}]
+    (tmp_path / "a.jsonl").write_text(json.dumps({"text": "Kafka and Redis", "mentions": mentions}))
+    (tmp_path / "names.txt").write_text("Software\tKafka\nSoftware\tRedis\n")
+    arguments = [
+        "corpus",
+        "label",
+        tmp_path / "a.jsonl",
+        "--dictionary",
+        tmp_path / "names.txt",
+        "--workers",
+        0,
+    ]
+    status, printed, _ = run(*arguments, "--out", tmp_path / "out", "--json")
+    assert status == 0
+    counts = json.loads(printed.splitlines()[-1])
+    assert (counts["precision"], counts["mentions"]) == (1.0, 2)
+
+
 def test_label_names_the_line_of_a_dictionary_without_types(run, examples, tmp_path):
     names = tmp_path / "names.txt"
     names.write_text("Firefox\n", encoding="utf-8")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from rayner.errors import InputError
@@ -105,3 +107,9 @@ def test_a_folder_is_on_the_disk_before_it_gets_its_name(
     write(tmp_path / "made")
     place_folder(tmp_path / "made", tmp_path / "placed")
     assert seen == [*flushed, "made", "named placed", parent]
+
+
+def test_json_holds_what_json_can(tmp_path: Path) -> None:
+    values = {"scores": [float("-inf"), float("nan"), 0.5], "counts": {1: np.int64(3)}}
+    write_json(tmp_path / "a.json", values)
+    assert json.loads((tmp_path / "a.json").read_text()) == {"scores": [None, None, 0.5], "counts": {"1": 3}}

@@ -9,6 +9,7 @@ import pytest
 from rayner.data.schema import Document, Mention
 from rayner.metrics.end_to_end import FineTypes, score_end_to_end
 from rayner.metrics.outcomes import Outcome, Truth, outcomes
+from rayner.tasks.end_to_end import evaluate_end_to_end
 
 A, B, NIL, LACKS, OTHER = (
     Truth(frozenset("A"), True, True),
@@ -146,6 +147,22 @@ def test_fine_types_are_scored_as_found_and_on_the_gold_mentions() -> None:
     found = {name: (scores["precision"], scores["recall"]) for name, scores in levels.items()}
     assert found["fine_types"] == (1 / 2, 1 / 3)
     assert found["fine_types_of_gold"] == (2 / 3, 2 / 3)
+
+
+def test_fine_types_are_those_of_types_that_are_looked_for() -> None:
+    class Finds:
+        names = ("PER",)
+
+    class Types:
+        fine_types = ("a", "b")
+
+    def typed(kind: str, start: int, *types: str) -> Mention:
+        return Mention(start, start + 2, kind, types=tuple((name, 1.0) for name in types))
+
+    gold = [Document("d", "", (typed("PER", 0, "a"), typed("LOC", 5, "b")))]
+    found = [Document("d", "", (typed("PER", 0, "a"),))]
+    levels = evaluate_end_to_end((Finds(), Types()), gold, found, gold, intervals=False).scores["levels"]
+    assert (levels["fine_types"]["recall"], levels["fine_types"]["support"]) == (1.0, 1)
 
 
 def test_what_no_stage_links_is_not_what_the_knowledge_base_lacks() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from rayner.metrics.typing import METRICS, depth_of, score_types
@@ -117,6 +117,8 @@ def test_ten_thousand_types() -> None:
 def test_intervals_are_quantiles_of_drawn_documents(drawn: list[list[tuple[set[str], set[str]]]]) -> None:
     pairs = [pair for document in drawn for pair in document]
     sizes = [len(document) for document in drawn]
+    drawn = [document for document in drawn if document]
+    assume(len(drawn) > 1)
     found = typing_intervals([g for g, _ in pairs], [p for _, p in pairs], sizes, resamples=20, seed=3)
     rows = np.random.default_rng(3).integers(0, len(drawn), (20, len(drawn)))
     samples = [[pair for i in row for pair in drawn[i]] for row in rows]
@@ -126,8 +128,9 @@ def test_intervals_are_quantiles_of_drawn_documents(drawn: list[list[tuple[set[s
     assert (found["confidence"], found["resamples"]) == (0.95, 20)
 
 
-def test_one_document_has_no_interval() -> None:
-    found = typing_intervals([["a"]] * 2, [["a"]] * 2, [2])
+@pytest.mark.parametrize("sizes", [[2], [2, 0, 0]])
+def test_one_document_has_no_interval(sizes: list[int]) -> None:
+    found = typing_intervals([["a"]] * 2, [["a"]] * 2, sizes)
     assert {found[metric] for metric in METRICS} == {None}
 
 

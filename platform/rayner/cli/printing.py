@@ -7,7 +7,6 @@ import errno
 import gc
 import json
 import logging
-import math
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,6 +19,7 @@ from rich.text import Text
 
 from rayner.errors import RaynerError
 from rayner.files.uris import with_uris
+from rayner.files.whole import plain
 
 INTERRUPTED = 130
 """The status that shells give to what Ctrl-C ended, and typer too."""
@@ -113,7 +113,7 @@ def print_result(result: Any, as_json: bool, show: Callable[[Any], None]) -> Non
 
 def json_line(value: Any) -> str:
     """The value as JSON on one line, without raw control characters."""
-    return json.dumps(_plain(value), ensure_ascii=False).translate(_JSON_ESCAPES)
+    return json.dumps(plain(value), ensure_ascii=False).translate(_JSON_ESCAPES)
 
 
 def print_summary(facts: Mapping[str, Any], next_commands: Sequence[str] = ()) -> None:
@@ -180,16 +180,3 @@ def _usage(error: typer.TyperException) -> str:
         return f"{command}: {error.message}{hint}"
     message = error.format_message().replace("Value error, ", "").rstrip(".")
     return f"{command}: {message}" + (f"; see {command} --help" if context and message[-1] != "?" else "")
-
-
-def _plain(value: Any) -> Any:
-    """The value in JSON's types; numbers that JSON lacks become null."""
-    if isinstance(value, Mapping):
-        return {str(k): _plain(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple, set)):
-        return [_plain(v) for v in value]
-    if hasattr(value, "item"):
-        value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import os
 import re
 import secrets
@@ -86,11 +87,24 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write a JSON file whole or not at all."""
-    write_bytes(path, json.dumps(value, indent=1, ensure_ascii=False).encode())
+    """Write a JSON file whole or not at all; of its values as `plain`."""
+    write_bytes(path, json.dumps(plain(value), indent=1, ensure_ascii=False).encode())
 
 
 def write_json_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """Write a file of JSON lines, an object each, whole or not at all."""
     with text_file(path) as file:
         file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+
+def plain(value: Any) -> Any:
+    """The value in JSON's types; numbers that JSON lacks become null."""
+    if isinstance(value, Mapping):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple, set)):
+        return [plain(v) for v in value]
+    if hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -77,6 +77,15 @@ def mention_keys(document: Document, types: Collection[str] | None) -> set[Key]:
     Each mention is looked up in `types`: where there are many, give a set or a mapping.
     """
     return {(m.start, m.end, m.type) for m in document.mentions if types is None or m.type in types}
+
+
+def looked_for(documents: Sequence[Document], types: Collection[str] | None) -> Sequence[Document]:
+    """The documents without mentions of other types than these, or as they are (None). Those of which nobody
+    knows what they are stay."""
+    if types is None:
+        return documents
+    kept = {*types, UNKNOWN}
+    return [replace(d, mentions=tuple(m for m in d.mentions if m.type in kept)) for d in documents]
 
 
 def annotated_keys(

@@ -71,7 +71,8 @@ def score_end_to_end(
         `bounds`: F1 of `entity` `as_is`, and if one part were perfect and the others as they are: `choice`
         takes the right one of the candidates, or NIL; `entities` gives each mention found its entity;
         `mentions` finds the gold mentions, on which the later stages answered what they did.
-        `intervals`: of `levels`, `shares`, `accuracy` and `bounds`: [low, high], or None.
+        `intervals`: of `levels`, `shares`, `accuracy` and `bounds`: [low, high], or None. In a resample that
+        has nothing of what it is about, a score is 0.
 
         The levels of entities, `bounds` and `accuracy` are there where the outcomes are of entities too.
     """

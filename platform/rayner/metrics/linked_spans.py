@@ -19,20 +19,21 @@ def score_linked_spans(gold: Sequence[Document], predicted: Sequence[Document]) 
 
     Returns:
         `linked_precision, linked_recall, linked_f1`, micro, and `linked_support`, the gold mentions with an
-        entity. 0 / 0 is 0.
+        entity. Without one, the others are None.
 
     Raises:
         CorpusError: the ids of gold and predicted documents do not agree.
     """
     right = asked = given = 0
     for document, answer in align(gold, predicted):
-        truth, found = map(_linked, (document, answer), annotated_keys(document, answer, None)[:2])
-        right += len(truth & found)
+        truth, answers = map(_linked, (document, answer), annotated_keys(document, answer, None)[:2])
+        right += len(truth & answers)
         asked += len(truth)
-        given += len(found)
+        given += len(answers)
     scores = precision_recall_f1(*(np.array([n]) for n in (right, right, given, asked)))
     names = ("linked_precision", "linked_recall", "linked_f1")
-    return {n: float(v[0]) for n, v in zip(names, scores, strict=True)} | {"linked_support": asked}
+    found = {n: float(v[0]) if asked else None for n, v in zip(names, scores, strict=True)}
+    return {**found, "linked_support": asked}
 
 
 def _linked(document: Document, keys: Collection[Key]) -> set[tuple[Key, str]]:

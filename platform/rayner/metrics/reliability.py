@@ -50,7 +50,8 @@ def reliability(probability: Any, right: Any, weight: Any = None, bins: int = BI
 class RiskCoverage(NamedTuple):
     """The share of wrong answers among the most confident, for each share [C] that is answered, rising.
 
-    `area` is the mean risk over all coverages (Geifman and El-Yaniv, 2017): 0 is best.
+    `area` is the mean risk over all coverages (Geifman and El-Yaniv, 2017), each answer counted in its
+    middle: 0 is best.
     """
 
     coverage: np.ndarray

@@ -21,7 +21,7 @@ def typing_intervals(
 ) -> dict[str, Any]:
     """Percentile bootstrap intervals of the metrics of `score_types`.
 
-    Documents are drawn again, with all their items. With fewer than two, the intervals are None.
+    Documents that have items are drawn again, with all of them. With fewer than two, the intervals are None.
 
     Args:
         sizes: how many items each document has, in their order.
@@ -34,6 +34,7 @@ def typing_intervals(
     """
     tables = type_tables(gold, predicted)
     terms = tables.of(np.ones(len(tables.types), bool)).terms()
+    sizes = [size for size in sizes if size]
     documents = len(sizes)
     of = np.repeat(np.arange(documents), sizes)
     terms = np.stack([np.bincount(of, column, documents) for column in terms.T], 1)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from rayner.data.fine_types import gold_types
 from rayner.data.mention_strings import ids_of, ids_within
 from rayner.data.schema import Document, Mention
+from rayner.metrics.counts import looked_for
 from rayner.metrics.end_to_end import FineTypes, score_end_to_end
 from rayner.metrics.outcomes import Outcome, Truth, TruthOf, outcomes
 from rayner.tasks.standardizer.stage import Linking, last_linking
@@ -52,9 +53,8 @@ def evaluate_end_to_end(
     """
     types = [name for stage in stages for name in getattr(stage, "names", ())] or None
     truth_of = _truth_of([stage for stage in stages if isinstance(stage, Linking)])
-    wanted = None if types is None else frozenset(types)
-    asked = (m for d in gold for m in d.mentions if wanted is None or m.type in wanted)
-    if not any(truth.ids and truth.linked for truth in map(truth_of, asked)):
+    gold, predicted, on_gold = (looked_for(documents, types) for documents in (gold, predicted, on_gold))
+    if not any(truth.ids and truth.linked for d in gold for truth in map(truth_of, d.mentions)):
         truth_of = None
     rows = outcomes(gold, predicted, types, truth_of)
     given = outcomes(gold, on_gold, types, truth_of) if on_gold else []

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rayner.data.schema import Document
+from rayner.metrics.counts import looked_for
 from rayner.tasks.registry import Stage
 from rayner.tasks.standardizer.stage import Linking, score_links
 
@@ -23,9 +24,13 @@ class Chain:
         return [name for stage in self.stages for name in getattr(stage, "names", ())]
 
     def evaluate(self, predicted: Sequence[Document], gold: Sequence[Document]) -> dict[str, Any]:
-        """The metrics of all stages; those of entities are of all knowledge bases together."""
+        """The metrics of all stages, of mentions of the types that are looked for.
+
+        Those of entities are of all knowledge bases together.
+        """
         metrics: dict[str, Any] = {}
         linking = [stage for stage in self.stages if isinstance(stage, Linking)]
+        predicted, gold = (looked_for(documents, self.names or None) for documents in (predicted, gold))
         for stage in self.stages:
             if stage not in linking:
                 metrics |= stage.evaluate(predicted, gold)

@@ -137,6 +137,13 @@ def test_what_was_evaluated_lies_in_the_folder_and_is_shown(
     assert LACKING in printed
 
 
+def test_without_entities_nothing_is_said_of_them(folder: Path) -> None:
+    out = folder / "without"
+    metrics = evaluate(folder / "pipeline.yaml", folder / "unlinked.parquet", device="cpu", out=out)
+    assert (metrics["linked_f1"], metrics["linked_support"]) == (None, 0)
+    assert "Probabilities of entities" not in report(out).read_text(encoding="utf-8")
+
+
 @pytest.mark.browser
 @pytest.mark.parametrize(("dark", "width"), [(False, 1100), (True, 400)])
 def test_a_browser_shows_the_page_without_a_network(

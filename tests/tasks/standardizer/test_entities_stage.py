@@ -149,7 +149,22 @@ def test_scores_are_those_of_spans_and_of_spans_with_entities():
     }
     annotated = [replace(gold[0], annotated_types=("Base",)), *gold[1:]]
     assert score_linked_spans(annotated, predicted)["linked_recall"] == 1.0
-    assert score_linked_spans([], [])["linked_f1"] == 0
+    nothing = score_linked_spans([], [])
+    assert (nothing["linked_f1"], nothing["linked_support"]) == (None, 0)
+
+
+def test_mentions_of_types_that_are_not_looked_for_count_nowhere():
+    class Finds(FindsCapitals):
+        names = ("Base",)
+
+    one = Chain((Finds(), Entities(standardizer(SmallIndex()))))
+    gold = [Document("0", TEXTS[0], (Mention(14, 19, "Base", "my"), Mention(23, 31, "Other", "pg")))]
+    predicted = [Document("0", TEXTS[0], (Mention(14, 19, "Base", "my"),))]
+    metrics = one.evaluate(predicted, gold)
+    assert (metrics["linked_support"], metrics["linked_recall"]) == (1, 1.0)
+    unknown = [replace(gold[0], mentions=(*gold[0].mentions, Mention(23, 31, "?")))]
+    more = [replace(predicted[0], mentions=(*predicted[0].mentions, Mention(23, 31, "Base", "pg")))]
+    assert one.evaluate(more, unknown)["linked_precision"] == 1.0
 
 
 def test_a_gold_mention_given_twice_counts_once_and_either_entity_is_right():
@@ -186,7 +201,7 @@ def test_ids_of_gold_are_understood_as_in_training(entity_id: str, right: bool |
     gold = [Document("0", TEXTS[0], (Mention(14, 19, "Base", entity_id),))]
     metrics = one.evaluate(list(predict(one, [Document("0", TEXTS[0])])), gold)
     assert metrics["linked_support"] == (0 if right is None else 1)
-    assert metrics["linked_recall"] == float(bool(right))
+    assert metrics["linked_recall"] == (None if right is None else float(right))
 
 
 def test_an_id_of_gold_that_holds_a_plus_is_one():

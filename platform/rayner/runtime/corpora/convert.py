@@ -20,7 +20,7 @@ from rayner.counted import counted
 from rayner.data.example_shards import canonical
 from rayner.data.readers import Unit, find_units
 from rayner.data.readers.merge import TWICE
-from rayner.data.schema import Document
+from rayner.data.schema import UNKNOWN, Document
 from rayner.data.writers import WRITERS
 from rayner.errors import CorpusError
 from rayner.files.locks import LOCK, locked
@@ -140,17 +140,20 @@ def label(
 
 @dataclass(frozen=True, slots=True)
 class Labelling:
-    """The change that labels a document, and notes the correct, found and gold mentions of each type."""
+    """The change that labels a document, and notes the correct, found and gold mentions of each type, less
+    those found where nobody knows what is right."""
 
     dictionary: Dictionary
 
     def __call__(self, document: Document) -> tuple[Document, Notes]:
         labelled = label_document(document, self.dictionary)
         annotated = document.annotated_types
+        unknown = _spans(document, UNKNOWN)
         notes: dict[str, tuple[int, int, int]] = {}
         for type_ in self.dictionary.types:
             if annotated is None or type_ in annotated:
-                found, gold = _spans(labelled, type_), _spans(document, type_)
+                gold = _spans(document, type_)
+                found = _spans(labelled, type_) - (unknown - gold)
                 if found or gold:
                     notes[type_] = len(found & gold), len(found), len(gold)
         return labelled, notes

@@ -74,10 +74,13 @@ def _panel(wording: Wording, probability: ArrayLike, right: ArrayLike) -> Part |
 
 
 def _entity_probabilities(run: Path, predicted: Sequence[Document]) -> tuple[list[float], list[bool]]:
-    """Of mentions that were found and linked; the first candidate is wrong where there is no right one."""
+    """Of mentions that were found and linked; the first candidate is wrong where there is no right one. None
+    where no gold mention has an entity: nobody knows then what is right."""
     try:
         rows = read_table(run, "outcomes.parquet", OUTCOME_COLUMNS).to_pylist()
     except Absent:
+        return [], []
+    if not any(row["entity_ids"] for row in rows):
         return [], []
     of = {
         (document.document_id, m.start, m.end, m.type): m.probability
