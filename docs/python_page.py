@@ -27,6 +27,31 @@ Made by `python -m docs.generate` from the docstrings: do not edit this page.
 
 `import rayner` takes milliseconds; torch is imported when something is loaded. All names below are typed, and
 the package says so to type checkers (`py.typed`)."""
+NOTEBOOKS = """\
+## In a notebook
+
+Training, evaluation and annotation are commands; they resume when a cell is run again. Loading and predicting
+are Python:
+
+    !rayner train recipe.yaml --out runs/first
+    pipeline = rayner.load("runs/first/best")
+    documents = pipeline.predict(texts)
+
+Documents as a table of their mentions, a row each (here of one that is written by hand):
+
+```python
+import pandas
+import rayner
+
+documents = [rayner.Document("letter", "Ada wrote to Bonn.", (rayner.Mention(0, 3, "PER", score=0.9),))]
+
+found = [(d.document_id, d.text[m.start : m.end], m.type, m.score) for d in documents for m in d.mentions]
+frame = pandas.DataFrame(found, columns=["document_id", "text", "type", "score"])
+assert frame.text.tolist() == ["Ada"]
+```
+
+`rayner.read_corpus([PATH]).documents` are those of a corpus. What `rayner annotate` writes is Parquet:
+`pandas.read_parquet("annotated")`."""
 OTHER_TOOLS = """\
 ## Other libraries
 
@@ -64,7 +89,7 @@ _BOUNDED = re.compile(r"typing\.Annotated\[(\w+), [^]]*\]")
 
 def page() -> str:
     """The whole page."""
-    parts = [INTRODUCTION]
+    parts = [INTRODUCTION, NOTEBOOKS]
     for title, names in GROUPS.items():
         parts.append(f"## {title}")
         parts += [part for name in names for part in _described(name, getattr(rayner, name))]

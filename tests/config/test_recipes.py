@@ -195,7 +195,7 @@ def test_a_path_that_does_not_exist_hints_at_the_variable_only_where_it_is_used(
         ("seed.deep=1", r"--set seed\.deep=1: 'seed' holds no keys"),
         ("types.0.name=X", r"'types' holds no keys; set it whole: types=\[\.\.\.\]$"),
         ("training.epocs=1", r"--set training\.epocs=1: unknown key; did you mean 'epochs'"),
-        ("trainng.epochs=1", r"--set trainng\.epochs=1: unknown key; did you mean 'training'"),
+        ("trainng.epochs=1", r"--set trainng\.epochs=1: unknown key; did you mean 'training\.epochs'"),
         ("scaling.ax_workers=2", r"unknown key; did you mean 'max_workers'"),
         ("training.ead_learning_rate=2", r"unknown key; did you mean 'head_learning_rate'"),
         ("scaling.num_workers=2", r"unknown key; did you mean 'workers'"),

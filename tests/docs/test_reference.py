@@ -65,3 +65,10 @@ def test_an_argument_of_several_and_what_must_be_given_are_told() -> None:
     annotate = page.split("## annotate")[1].split("\n## ")[0]
     assert "| `--out` | `DIR`, required |" in annotate
     assert annotate.count("required") == 1
+
+
+def test_every_field_of_the_http_interface_has_a_meaning() -> None:
+    bodies = PAGES["http"]().split("\n## Bodies\n")[1]
+    assert not [line for line in bodies.splitlines() if line.endswith("|  |")], (
+        "write a docstring below the field"
+    )

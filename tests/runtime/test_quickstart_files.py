@@ -1,14 +1,17 @@
-"""What the quick start makes of a corpus: NIL is told, fine types come from entities."""
+"""What the quick start makes of a corpus: NIL is told, fine types come from entities. What it refuses."""
 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from rayner.data.mention_readers import read_mention_strings
 from rayner.data.readers import read_corpus
+from rayner.errors import RecipeError
+from rayner.runtime.quickstart import quickstart
 from rayner.runtime.quickstart_files import write_mentions, write_texts, write_typed, write_typed_names
 
 TEXT = "Postgers 9 beside Zoom."
@@ -57,3 +60,21 @@ def test_every_name_of_an_entity_is_a_mention(tmp_path: Path) -> None:
 def test_texts_are_files_without_annotations(corpus: Path, tmp_path: Path) -> None:
     (path,) = write_texts(corpus, tmp_path / "texts").iterdir()
     assert (path.name, path.read_text("utf-8")) == ("one.txt", TEXT)
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        (
+            "decoding.overlap=flat",
+            "unknown key, in the recipe of the typer; set keys that all three recipes have",
+        ),
+        ("training.epocs=1", "unknown key, in the recipe of the recognizer; did you mean 'epochs'?"),
+    ],
+)
+def test_a_key_that_one_of_its_recipes_lacks_is_refused_with_its_name(
+    tmp_path: Path, override: str, message: str
+) -> None:
+    with pytest.raises(RecipeError, match=re.escape(f"--set {override}: {message}")):
+        quickstart(tmp_path / "run", [override])
+    assert not (tmp_path / "run").exists()

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from rayner.config import CorpusSettings
 from rayner.counted import counted
-from rayner.data import scans
+from rayner.data import scans, warned_once
 from rayner.data.fine_types import gold_types
 from rayner.data.readers import files
 from rayner.data.schema import Document, chained, story_of
@@ -238,6 +238,30 @@ def test_a_dev_without_a_mention_to_find_is_told(
         assert list(found.items("train"))
         assert bool(list(found.items("dev"))) == bool(of_dev)
         assert ("the development part has no mention of A" in caplog.text) == is_told
+
+
+@pytest.mark.parametrize("task", ["tagger", "chains"])
+def test_files_of_dev_that_are_learned_from_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, task: str
+) -> None:
+    """By whatever path they are named; a task that leaves the stories of dev out has nothing to tell."""
+    monkeypatch.setattr(warned_once, "_said", set())
+    monkeypatch.chdir(tmp_path)
+    Path("books").mkdir()
+    first, second = write(Path("books"), [[{"document_id": f"d{i}", "text": "Ulm"}] for i in range(2)])
+    Path("link").symlink_to("books")
+    types = {} if task == "chains" else {"types": [{"name": "A"}]}
+    for train, dev in (
+        (["link"], first),
+        ([str(Path(first).absolute()), second], "books"),
+        ([second], first),
+    ):
+        corpus = {"train": train, "dev": [dev]}
+        values = {"task": task, "encoder": "random:8x1", "corpus": corpus, **types}
+        assert train_task(parse_recipe(values, "test")).units("dev")
+    told = [r.getMessage().partition(":")[0] for r in caplog.records if "of corpus.train" in r.getMessage()]
+    files = ("1 file", "2 files") if task == "tagger" else ()
+    assert told == [f"corpus.dev has {count} of corpus.train (books/0.jsonl)" for count in files]
 
 
 def test_dev_needs_no_dictionary(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from rayner.cli.linking_tables import linking_table
 from rayner.cli.marked import colours_of, label_of, marked_text
-from rayner.cli.options import Json, Overrides, given_output
+from rayner.cli.options import Json, given_output
 from rayner.cli.printing import command, json_line, logs_on_stderr, print_result, print_summary
 from rayner.cli.tables import numbers_table, scores_table
 
@@ -23,7 +23,14 @@ _OF_AN_ANSWER = ("start", "end", "text", "type", "types", "entity_id", "name", "
 
 
 def quickstart(
-    overrides: Overrides = None,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Override a key that its three recipes have: --set training.epochs=3",
+        ),
+    ] = None,
     out: Annotated[
         Path, typer.Option(metavar="DIR", parser=given_output, help="The folder for the run.")
     ] = Path("runs/quickstart"),

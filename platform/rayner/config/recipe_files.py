@@ -79,7 +79,11 @@ def _said_by(overrides: Sequence[str], path: str, error: RecipeError) -> RecipeE
     """The error; of a key that an override set, the override is the place."""
     key = error.where.removeprefix(f"{path}: ")
     guilty = [one for one in overrides if f"{one.partition('=')[0].strip()}.".startswith(f"{key}.")]
-    return RecipeError(f"--set {guilty[-1]}", error.what, error.hint) if guilty else error
+    if not guilty:
+        return error
+    below = guilty[-1].partition("=")[0].strip().removeprefix(key)
+    hint = re.sub("^did you mean '[^']+", lambda found: found[0] + below, error.hint)
+    return RecipeError(f"--set {guilty[-1]}", error.what, hint)
 
 
 def read_scaling(path: Path, overrides: Sequence[str] = ()) -> ScalingSettings:

@@ -16,7 +16,7 @@ import yaml
 
 import rayner
 from rayner.counted import counted
-from rayner.errors import InputError
+from rayner.errors import InputError, RecipeError
 from rayner.files.uris import uri_of
 from rayner.runtime.quickstart_files import (
     read_fine_types,
@@ -115,7 +115,15 @@ def _recipes(out: Path, overrides: Sequence[str]) -> dict[str, Any]:
         "typer": made("corpus", partial(_typed, out), _typed(out, "names")),
         "standardizer": [*made("mentions", partial(_mentions, out)), base],
     }
-    return {name: load_recipe(EXAMPLES / RECIPES[name], [*own, *overrides]) for name, own in changes.items()}
+    loaded: dict[str, Any] = {}
+    for name, own in changes.items():
+        try:
+            loaded[name] = load_recipe(EXAMPLES / RECIPES[name], [*own, *overrides])
+        except RecipeError as error:
+            # The recipes before it took the key: it is not misspelt.
+            hint = "set keys that all three recipes have, such as training.epochs" if loaded else error.hint
+            raise RecipeError(error.where, f"{error.what}, in the recipe of the {name}", hint) from None
+    return loaded
 
 
 def _corpus(out: Path, part: str) -> Path:

@@ -9,67 +9,95 @@ class TypeOut(Reply):
     """A type that a model learned."""
 
     name: str
+    """By which requests ask for it."""
     description: str | None
+    """What the model read of it; null where it has none."""
 
 
 class StageOut(Reply):
-    """A stage of the pipeline that answers: contexts, mentions, types or entities."""
+    """A stage of the pipeline that answers."""
 
     stage: str
+    """What it does: `contexts`, `mentions`, `types` or `entities`."""
     task: str
+    """The system."""
     version: str
+    """Of its checkpoint."""
 
 
 class RecognizerOut(Reply):
-    """The recognizer that answers now; a window holds `window_length` sub-words of a text. `options`: what a
-    request may ask of it, of `types`, `shift` and `overlap`; `shift`: that of a request without one."""
+    """What finds mentions now."""
 
     version: str
+    """Of its checkpoint."""
     task: str
+    """The system."""
     types: list[TypeOut]
+    """Those that it learned."""
     options: list[str]
+    """What a request may ask of it, of `types`, `shift` and `overlap`."""
     shift: float | None
+    """That of a request without one."""
     window_length: int
+    """Sub-words that a window holds."""
     window_overlap: int
+    """Sub-words that a window shares with the next one."""
 
 
 class TyperOut(Reply):
-    """The typer that answers now, and the fine types that it looks for: `/v1/type` may ask for some by
-    their names. `shift`: that of a request without one."""
+    """What gives fine types now."""
 
     version: str
+    """Of its checkpoint."""
     task: str
+    """The system."""
     types: list[str]
+    """Those that it gives; `/v1/type` may ask for some by their names."""
     shift: float | None
+    """That of a request without one."""
 
 
 class KnowledgeBaseOut(Reply):
-    """A knowledge base to link to; `types` are the types whose mentions are linked to it, empty for all.
-    `top_k` and `operating_point`: those of a request without."""
+    """A knowledge base to link to."""
 
     index: str
+    """Its version."""
     standardizer: str
+    """The version of the checkpoint that answers from it."""
     entities: int
+    """How many it has."""
     types: list[str]
+    """Whose mentions are linked to it; empty for all."""
     operating_points: list[str]
+    """Those that requests may name, empty without a calibration of NIL; `never` is taken beside them,
+    always."""
     top_k: int
+    """Candidates of a request that does not say."""
     operating_point: Point
+    """That of a request without one."""
 
 
 class ModelOut(Reply):
-    """A model that reads texts. `linked`: the knowledge bases of `/v1/annotate` where a request names none;
-    where it is empty, it must name one."""
+    """A model that reads texts."""
 
     stages: list[StageOut]
+    """In the order in which they run."""
     recognizer: RecognizerOut | None
+    """What finds mentions; null without such a stage."""
     typer: TyperOut | None
+    """What gives fine types; null without such a stage."""
     linked: list[str]
+    """The knowledge bases of `/v1/annotate` where a request names none; where it is empty, it must name
+    one."""
 
 
 class ModelsReply(ModelOut):
-    """What answers now: the model of requests that name none (without stages where they must), the `models`
-    by name, and why the last change of models did not come in, if it did not."""
+    """What answers now: the model of requests that name none (without stages where they must), and the
+    others."""
 
     models: dict[str, ModelOut]
+    """Those with a name of their own."""
     knowledge_bases: dict[str, KnowledgeBaseOut]
+    """By name."""
     failed_change: str | None
+    """Why the last change of models did not come in; null if it did."""

@@ -23,13 +23,16 @@ class SpanIn(Request):
     """Where a mention is in its text."""
 
     start: Annotated[int, Field(strict=True, ge=0)]
+    """Where it begins: characters (Unicode code points) from 0."""
     end: Annotated[int, Field(strict=True, ge=1)]
+    """The place behind its last character."""
 
 
 class MarkedTextIn(TextIn):
     """A text whose mentions are known."""
 
     mentions: Items[SpanIn]
+    """Where they are."""
 
 
 class TypeRequest(Request):
@@ -37,12 +40,11 @@ class TypeRequest(Request):
     or as trained."""
 
     documents: Items[MarkedTextIn]
+    """The texts."""
     model: ModelName = None
     types: TypesIn = None
-    shift: Annotated[
-        Annotated[float, Field(strict=True, ge=-1000, le=1000)] | None,
-        Field(description="added to every threshold: below 0 gives more"),
-    ] = None
+    shift: Annotated[float, Field(strict=True, ge=-1000, le=1000)] | None = None
+    """Added to every threshold: below 0 gives more."""
 
 
 class TypedMentionOut(Reply):
@@ -50,22 +52,31 @@ class TypedMentionOut(Reply):
     recipe says so the best one in any case. A mention that touches no word has none."""
 
     start: int
+    """As it was sent."""
     end: int
+    """As it was sent."""
     text: str
+    """The part of the text between them."""
     types: list[FineTypeOut]
+    """Best first; those above their thresholds."""
 
 
 class TypedDocumentOut(Reply):
-    """The mentions of a text in the order of the request, and how many windows the first stage read."""
+    """The mentions of a text."""
 
     document_id: str
+    """That of the request."""
     windows: int
+    """How many windows the first stage read."""
     mentions: list[TypedMentionOut]
+    """In the order of the request."""
 
 
 class TypeReply(Reply):
-    """The documents in the order of the request."""
+    """The documents with the fine types of their mentions."""
 
     documents: list[TypedDocumentOut]
+    """In the order of the request."""
     new_types: NewTypes
     versions: Versions
+    """What made the answers."""

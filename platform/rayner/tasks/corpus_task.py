@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Collection, Iterable, Sequence
-from functools import cached_property
-from pathlib import Path
+from functools import cache, cached_property
+from pathlib import Path, PurePath
 from typing import Literal, TypeVar
 
 from torch import nn
 
 from rayner.config import BaseRecipe
 from rayner.config.documents import CorpusSettings
+from rayner.counted import counted
 from rayner.data.corpus_check import Finding
 from rayner.data.schema import Document
+from rayner.data.warned_once import warn_once
 from rayner.errors import CorpusError, RecipeError
+from rayner.files.uris import with_uris
 from rayner.models.encoder import Tokenizer
 from rayner.tasks.base import ParallelMap, Unit
 from rayner.tasks.document_windows import TextWindow, text_windows
@@ -54,9 +58,12 @@ class CorpusTask(UnitTask[R]):
         found = self._found(split, mapper, cache)
         if split == "train":
             self.require(found)
-        elif found.units and (unseen := self.unseen(found)):
+            return found.units
+        if found.units and (unseen := self.unseen(found)):
             what = "the development part has no mention of %s: all steps score alike, and best/ is the first"
             log.warning(what, ", ".join(list(unseen)[:10]))
+        if not self.keeps_stories_apart:
+            _tell_of_shared(self._corpus, found.units)
         return found.units
 
     def calibration_units(self, mapper: ParallelMap = map, cache: Path | None = None) -> Sequence[Unit]:
@@ -80,7 +87,8 @@ class CorpusTask(UnitTask[R]):
         try:
             self.check_corpus()
         except RecipeError as error:
-            yield Finding("unknown type", "error", error.where, error.what, error.hint, split="train")
+            kind = "type without description" if error.where.startswith("types: ") else "unknown type"
+            yield Finding(kind, "error", error.where, error.what, error.hint)
             return
         if self.keeps_stories_apart:
             try:
@@ -89,7 +97,7 @@ class CorpusTask(UnitTask[R]):
                 yield Finding("nothing to learn", "error", error.where, error.what, error.hint, split="train")
 
     def check_corpus(self) -> None:
-        """Refuse settings of the corpus that do not fit the task, before anything is read.
+        """Refuse settings of the corpus and types that do not fit the task, before anything is read.
 
         Raises:
             RecipeError: it names the setting.
@@ -168,3 +176,26 @@ class CorpusTask(UnitTask[R]):
     @property
     def _corpus(self) -> CorpusSettings:
         return self.recipe.corpus  # type: ignore[attr-defined]
+
+
+def _tell_of_shared(corpus: CorpusSettings, dev: Sequence[Unit]) -> None:
+    """Warn of files of dev that are learned from too: by their paths alone, as no document is held here."""
+    if not corpus.dev:
+        return
+    place_of = cache(_place)
+    learned = {_place(os.path.expanduser(os.path.expandvars(path))) for path in corpus.train}
+    shared = []
+    for path in dict.fromkeys(path for unit in dev for of in unit.source.part.units for path in of.paths):
+        place = place_of(os.path.dirname(path)) / os.path.basename(path)
+        if not learned.isdisjoint((place, *place.parents)):
+            shared.append(path)
+    if shared:
+        first = with_uris(shared[0]).removeprefix(f"{Path.cwd()}/")
+        what = f"corpus.dev has {counted(len(shared), 'file')} of corpus.train ({first})"
+        warn_once(log, f"{what}: its scores do not show how well other texts are read; keep dev out of train")
+
+
+def _place(path: str) -> PurePath:
+    """Where a path leads; what was fetched from a URI is there, wherever it lies here."""
+    uri = with_uris(path)
+    return PurePath(uri if "://" in uri else os.path.realpath(path))

@@ -208,7 +208,10 @@ def _tasks(variable: str) -> Mapping[str, Task]:
             task = load()
         except (ImportError, AttributeError, ValueError) as error:
             what = f"the task cannot be imported ({error})"
-            raise InputError(f"{VARIABLE}={name}", what, "write package.module:RECORD") from None
+            hint = "write package.module:RECORD"
+            if isinstance(error, ModuleNotFoundError) and ":" in name:
+                hint = "install the package, or put its folder on PYTHONPATH"
+            raise InputError(f"{VARIABLE}={name}", what, hint) from None
         if not isinstance(task, Task):
             what = f"is a {type(task).__name__}, no rayner.tasks.registry.Task"
             raise InputError(f"{VARIABLE}={name}", what, "name the record of a task")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import warnings
 
+from matplotlib.textpath import TextPath
+
 from rayner.runtime.reports.drawing import svg
 from rayner.runtime.reports.figures import training_curves
 
@@ -21,3 +23,16 @@ def test_a_curve_of_one_point_can_be_seen() -> None:
     lines = re.findall(r'<g id="line2d_\d+">.*?</g>\s*</g>', drawn, re.DOTALL)
     seen = [line for line in lines if "var(--series-1)" in line and "<use" in line]
     assert len(seen) >= 2
+
+
+def test_no_label_begins_left_of_the_picture() -> None:
+    steps = range(20, 200, 20)
+    parts = ("all", "start", "end", "span", "start_threshold", "end_threshold", "span_threshold")
+    losses = {name: (steps, [3.5 - step / 54 for step in steps]) for name in parts}
+    scores = {name: ([30, 60, 90], [0.7, 0.8, 0.86]) for name in ("f1", "macro_f1", "loose_f1")}
+    drawn = training_curves(losses, scores, (steps, [3e-4 - step / 1e6 for step in steps]))
+    left = float(re.findall(r'viewBox="(\S+)', drawn)[0])
+    ends = re.findall(r'<text style="[^"]*text-anchor: end[^"]*" x="([-\d.]+)"[^>]*>([^<]+)</text>', drawn)
+    assert len(ends) > 10
+    for end, text in ends:
+        assert float(end) - TextPath((0, 0), text, size=10).get_extents().width >= left, text

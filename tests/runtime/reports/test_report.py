@@ -101,6 +101,7 @@ def test_a_full_run_gives_every_part(run, tmp_path):
         "Mistakes of each type by category",
     ]
     assert "Left out" not in page.text
+    assert f"{run.parent.name}/{run.name} · rayner report" in page.text
     metrics = json.loads((run / "best" / "metrics.json").read_text())
     low, high = metrics["intervals"]["f1"]
     assert f"{100 * metrics['f1']:.1f}" in page.text

@@ -333,6 +333,31 @@ def test_an_elastic_run_without_workers_is_told(
     assert ("scaling.max_workers has no effect" in caplog.text) == told
 
 
+@pytest.mark.parametrize(
+    ("scaling", "sees_gpu", "told"),
+    [
+        ({"workers": 2}, True, ["there is a GPU, and the 2 workers compute on CPUs"]),
+        ({"workers": 1, "gpus_per_worker": 1}, True, []),
+        ({"workers": 2}, False, []),
+        ({}, True, []),
+    ],
+)
+def test_workers_that_leave_a_gpu_idle_are_told(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    scaling: dict[str, Any],
+    sees_gpu: bool,
+    told: list[str],
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: sees_gpu)
+    values = tiny_recipe(tmp_path, "tagger") | {"scaling": scaling}
+    values["corpus"] |= {"train": ["nowhere"]}
+    with pytest.raises(RecipeError, match="nowhere does not exist"):
+        train(parse_recipe(values, "test"), tmp_path / "run")
+    assert [message.partition(":")[0] for message in caplog.messages if "GPU" in message] == told
+
+
 def test_several_evaluations_without_a_development_set_are_told(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

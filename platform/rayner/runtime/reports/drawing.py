@@ -67,6 +67,8 @@ def svg(title: str, size: tuple[float, float], draw: Callable[[Figure], None]) -
         warnings.filterwarnings("ignore", "Glyph .* missing from font")
         figure = Figure(size, layout="constrained")
         draw(figure)
+        # A legend below the axes changes what the layout has measured: one pass leaves labels cut off.
+        figure.draw_without_rendering()
         text = StringIO()
         figure.savefig(text, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     svg = text.getvalue()

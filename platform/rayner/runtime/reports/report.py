@@ -14,7 +14,7 @@ from rayner.files.whole import make_folder
 from rayner.files.working import file_at
 from rayner.runtime.reports.page import render
 from rayner.runtime.reports.page_parts import CATEGORY_NAMES, Part, parts_of
-from rayner.runtime.reports.run_files import Absent, is_evaluation, read_recipe
+from rayner.runtime.reports.run_files import Absent, is_evaluation, read_recipe, title_of
 from rayner.runtime.reports.sweep_report import sweep_report
 from rayner.tasks.registry import tasks
 
@@ -74,6 +74,6 @@ def _kind(run: Path) -> str:
 
 
 def _render(run: Path, parts: Mapping[str, Part], absent: Mapping[str, str], kind: str) -> str:
-    values: dict[str, Any] = {"name": run.resolve().name, "parts": parts, "absent": absent, "kind": kind}
+    values: dict[str, Any] = {"name": title_of(run), "parts": parts, "absent": absent, "kind": kind}
     values |= {"categories": CATEGORY_NAMES, "evaluated": is_evaluation(run)}
     return render("report.html.j2", **values)

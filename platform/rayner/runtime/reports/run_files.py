@@ -46,6 +46,11 @@ class Absent(Exception):
     """A part of a run that cannot be shown; the message says why."""
 
 
+def title_of(run: Path) -> str:
+    """What a page about a folder is called: by the folder above, too, as many runs are called `run`."""
+    return str(Path(*run.resolve().parts[-2:]))
+
+
 def is_evaluation(run: Path) -> bool:
     """Whether the folder is one that `rayner evaluate --out` wrote."""
     return (run / ABOUT).exists()

@@ -14,6 +14,7 @@ import numpy as np
 from rayner.errors import InputError
 from rayner.runtime.reports import figures_sweep as figures
 from rayner.runtime.reports.page import render
+from rayner.runtime.reports.run_files import title_of
 from rayner.runtime.sweeps.plan import Plan, plan_of, read_config
 from rayner.runtime.sweeps.sampling import short_names
 from rayner.runtime.sweeps.sweep_settings import SECONDS
@@ -55,7 +56,7 @@ def sweep_report(out: Path) -> str:
     best = out / BEST_RECIPE
     return render(
         "sweep.html.j2",
-        name=out.resolve().name,
+        name=title_of(out),
         metric=objective.metric,
         settings=plan.settings,
         task=getattr(plan.recipe, "task", ""),

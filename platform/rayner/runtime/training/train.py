@@ -91,8 +91,12 @@ def train(
     """
     for key, why in settings_without_effect(recipe):
         log.warning("%s has no effect: %s", key, why)
-    if recipe.scaling.max_workers and not (recipe.scaling.workers if workers is None else workers):
+    scaling, count = recipe.scaling, recipe.scaling.workers if workers is None else workers
+    if scaling.max_workers and not count:
         log.warning("scaling.max_workers has no effect: without workers the run is in this process")
+    if count and not scaling.gpus_per_worker and torch.cuda.is_available():
+        what = "there is a GPU, and %s on CPUs: --set scaling.gpus_per_worker=1, with a worker for each GPU"
+        log.warning(what, "the worker computes" if count == 1 else f"the {count} workers compute")
     result = train_until(None, recipe, out, fresh, workers, cache, watch, publication)
     assert result is not None
     return result

@@ -37,7 +37,6 @@ from rayner.tasks.recognizer.predictor import Recognizer
 from rayner.tasks.recognizer.self_training import teacher_of
 from rayner.tasks.recognizer.step_types import of_every_type, of_types, one_text_each, rows_of, with_absent
 from rayner.tasks.recognizer.types import Threshold, check_texts, new_types, type_inputs
-from rayner.tasks.splits import Documents
 from rayner.tasks.uncertainty import OfWords
 
 R_DROP = "r_drop"
@@ -95,9 +94,9 @@ class RecognizerTask(DocumentTask[RecognizerRecipe]):
         """What the recipe says."""
         return self.recipe.calibration.fraction
 
-    def require(self, found: Documents) -> None:
-        """Refuse types without a text, too, before the examples are made."""
-        super().require(found)
+    def check_corpus(self) -> None:
+        """Refuse types without a text, too."""
+        super().check_corpus()
         types = (*self.recipe.types, *self.recipe.absent)
         check_texts(types, self.recipe.model.type_encoding, self.tokenizer)
 
