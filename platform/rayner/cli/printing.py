@@ -113,7 +113,7 @@ def print_result(result: Any, as_json: bool, show: Callable[[Any], None]) -> Non
 
 def json_line(value: Any) -> str:
     """The value as JSON on one line, without raw control characters."""
-    return json.dumps(plain(value), ensure_ascii=False).translate(_JSON_ESCAPES)
+    return json.dumps(plain(value), ensure_ascii=False, default=str).translate(_JSON_ESCAPES)
 
 
 def print_summary(facts: Mapping[str, Any], next_commands: Sequence[str] = ()) -> None:

@@ -6,7 +6,6 @@ the task's `save` wrote. Nothing is unpickled.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from rayner.config.recipe_files import dump_recipe
 from rayner.errors import CheckpointError
 from rayner.files.fetching import local
 from rayner.files.run_checkpoints import checkpoint_of
+from rayner.files.whole import write_json
 from rayner.models.precision_choice import choose, precision_of, set_precision
 from rayner.tasks.base import Predictor
 from rayner.tasks.card import model_card
@@ -88,7 +88,7 @@ def save_checkpoint(
     (folder / RECIPE).write_text(dump_recipe(recipe), encoding="utf-8")
     write_manifest(folder, recipe.task, precision_of(model))
     # What people read and may edit comes after the manifest and is not checked.
-    (folder / METRICS).write_text(json.dumps(dict(metrics), indent=1, ensure_ascii=False), encoding="utf-8")
+    write_json(folder / METRICS, metrics)
     words = task_of(recipe).kind.card(recipe)
     words = words._replace(about=[*words.about, *task.about()])
     (folder / "README.md").write_text(model_card(recipe, words, metrics), encoding="utf-8")

@@ -182,13 +182,15 @@ def _tell_of_shared(corpus: CorpusSettings, dev: Sequence[Unit]) -> None:
     """Warn of files of dev that are learned from too: by their paths alone, as no document is held here."""
     if not corpus.dev:
         return
-    place_of = cache(_place)
     learned = {_place(os.path.expanduser(os.path.expandvars(path))) for path in corpus.train}
-    shared = []
-    for path in dict.fromkeys(path for unit in dev for of in unit.source.part.units for path in of.paths):
-        place = place_of(os.path.dirname(path)) / os.path.basename(path)
-        if not learned.isdisjoint((place, *place.parents)):
-            shared.append(path)
+
+    @cache
+    def is_below(folder: str) -> bool:
+        place = _place(folder)
+        return not learned.isdisjoint((place, *place.parents))
+
+    paths = dict.fromkeys(path for unit in dev for of in unit.source.part.units for path in of.paths)
+    shared = [path for path in paths if is_below(os.path.dirname(path)) or _place(path) in learned]
     if shared:
         first = with_uris(shared[0]).removeprefix(f"{Path.cwd()}/")
         what = f"corpus.dev has {counted(len(shared), 'file')} of corpus.train ({first})"

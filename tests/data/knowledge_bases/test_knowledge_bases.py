@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from rayner.data.knowledge_bases import Columns, detect_format, read_knowledge_base, write_knowledge_base
 from rayner.data.knowledge_bases.builder import Builder
 from rayner.data.schema import Entity
+from rayner.errors import KnowledgeBaseError
 
 SOME = [
     Entity("D1", "asthma", ("bronchial asthma", "Asthma, Bronchial"), "Disease", "Wheezing."),
@@ -199,6 +200,14 @@ def test_ctd_may_have_commas(file):
         ("MESH:D2", "Asthma", None),
     ]
     assert not base.rejects
+
+
+@pytest.mark.parametrize("comment", ["#", "# Report contents: DiseaseName, MeSH ID", "# a Name, an ID"])
+def test_ctd_has_comments_before_its_columns(file, comment):
+    base = read_knowledge_base(file("CTD_diseases.tsv", f"{comment}\n{CTD}"))
+    assert [entity.entity_id for entity in base.entities] == ["MESH:D1", "MESH:D2"]
+    with pytest.raises(KnowledgeBaseError):
+        read_knowledge_base(file("others.csv", f"{comment}\nsome,thing\nQ1,Ada\n"))
 
 
 def test_ctd_has_other_columns_for_chemicals_and_genes(file):

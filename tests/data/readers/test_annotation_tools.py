@@ -80,6 +80,10 @@ def test_entities_are_read_and_other_fields_of_a_span_counted(tmp_path: Path, na
         reading = read(tmp_path / "a.jsonl", {"text": "Ada saw", field: spans})
         assert [m.entity_id for m in reading.documents[0].mentions] == ["Q1", None, "7"]
         assert reading.ignored == {f"field {field}.source": 1}
+        spans = [given, given | {name: "Q1"}, given | {"kb_id": "", name: "Q1"}]
+        reading = read(tmp_path / "a.jsonl", {"text": "Ada saw", field: spans})
+        assert [m.entity_id for m in reading.documents[0].mentions] == ["Q1"]
+        assert reading.repaired == {"mention given twice": 2}
 
 
 @pytest.mark.parametrize("array", [False, True])

@@ -161,6 +161,8 @@ def test_errors_name_what_was_seen(tmp_path: Path) -> None:
 def test_files_under_the_names_of_conll_are_found_in_a_folder(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("Ann\tB-PER\nran\tO\n")
     assert [Path(unit.paths[0]).name for unit in find_units(tmp_path)] == [name]
+    (tmp_path / "others.tsv").write_text("Ann\tB-PER\nran\tO\n")
+    assert [unit.name for unit in find_units(tmp_path)] == ["others"], "held out, as it was"
 
 
 @pytest.mark.parametrize("tags", [("person-actor", "O", "O"), ("B", "I", "O")])

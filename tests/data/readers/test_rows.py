@@ -167,7 +167,7 @@ def test_parquet_of_others(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match="no column `document_id` among id, text"):
         read_corpus(path)
     pq.write_table(pa.table({"document_id": ["x"], "tokens": [["a"]], "ner_tags": [["O"]]}), path)
-    with pytest.raises(CorpusError, match="words with tags are read by --format huggingface"):
+    with pytest.raises(CorpusError, match="words with tags are read by `rayner corpus convert"):
         read_corpus(path, format="parquet")
     path.write_bytes(b"PAR1 but no more")
     with pytest.raises(CorpusError, match=r"a\.parquet: not a Parquet file"):

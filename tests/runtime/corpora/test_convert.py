@@ -373,7 +373,7 @@ def test_check_beside_a_recipe(tmp_path: Path) -> None:
         "task": "recognizer",
         "encoder": "random:8x1",
         "corpus": {split: [str(tmp_path / f"{split}.parquet")] for split in ("train", "dev")},
-        "types": [{"name": "PER"}, {"name": "ORG", "description": "organizations"}],
+        "types": [{"name": "PER", "description": "people"}, {"name": "ORG", "description": "organizations"}],
         "model": {"max_span_width": 2},
     }
     paths = [tmp_path / "train.parquet", tmp_path / "more.parquet"]

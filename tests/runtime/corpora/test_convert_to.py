@@ -82,7 +82,8 @@ def bare(document: Document, like: Document) -> Document:
 def test_what_does_not_come_back_is_listed_by_document(to: str) -> None:
     @FEW
     @given(ANY)
-    @example([Document("0", "0", (Mention(0, 1, "0"), Mention(0, 1, "\x85")))])
+    @example([Document("0", "0", (Mention(0, 1, "0"), Mention(0, 1, "\x85a")))])
+    @example([Document("0", "00", (Mention(0, 1, "0"), Mention(0, 2, "0")), words=((0, 2), (0, 1)))])
     def held(documents: list[Document]) -> None:
         with converted(documents, to) as (out, counts):
             losses = losses_of(out)

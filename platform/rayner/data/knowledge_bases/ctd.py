@@ -8,6 +8,7 @@ as CSV have commas in place of the tabs.
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -84,8 +85,9 @@ def _between_commas(line: str) -> list[str]:
 
 def _name_and_id(header: Sequence[str]) -> tuple[str, str]:
     """The first columns, of names and of ids, perhaps behind one of symbols; empty without them."""
-    columns = header[1:] if header[0].endswith("Symbol") else header
-    if len(columns) > 1 and columns[0].endswith("Name") and columns[1].endswith("ID"):
+    columns = header[1:] if header and header[0].endswith("Symbol") else header
+    # Words alone: a comment may be a sentence.
+    if len(columns) > 1 and re.fullmatch(r"\w+Name", columns[0]) and re.fullmatch(r"\w+ID", columns[1]):
         return columns[0], columns[1]
     return "", ""
 

@@ -37,13 +37,9 @@ _TEXT_SUFFIXES = (
     ".bio",
     ".bioes",
     ".pubtator",
-    # `eng.testa`, `esp.train`: CoNLL's own names.
-    ".train",
-    ".testa",
-    ".testb",
-    ".dev",
-    ".test",
 )
+_PARTS = (".train", ".testa", ".testb", ".dev", ".test")
+"""Suffixes of CoNLL's own names (`eng.testa`), of folders that hold nothing else to read."""
 _OF_JSON = ("jsonl", "ufet", "figer", "label_studio", "prodigy", "doccano", "gliner")
 _SUFFIXES = {
     "parquet": (".parquet", ".pq"),
@@ -161,6 +157,8 @@ def files_for(listings: Sequence[Listing], format: str) -> list[Path]:
     named = {listing.path for listing in listings if not listing.is_folder}
     suffixes = _SUFFIXES.get(format, _TEXT_SUFFIXES)
     kept = [path for path in _all_files(listings) if files.suffix(path) in suffixes or path in named]
+    if not kept and format not in _SUFFIXES:
+        kept = [path for path in _all_files(listings) if files.suffix(path) in _PARTS]
     if not kept:
         what = f"no {format} files ({', '.join(filter(None, suffixes))})"
         raise CorpusError(_named(listings), what, "name the files one by one, or rename them")

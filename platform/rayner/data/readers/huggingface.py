@@ -22,7 +22,7 @@ from rayner.data.schema import Document, Mention
 from rayner.errors import CorpusError
 
 _WORDS = ("tokens", "words")
-_TAGS = ("ner_tags", "tags", "labels", "ner", "entities")
+TAGS = ("ner_tags", "tags", "labels", "ner", "entities")
 _IDS = ("document_id", "id")
 Names = Mapping[str, Sequence[str]]
 """The names of the numbers in a column."""
@@ -37,7 +37,7 @@ def matches(sample: Sample) -> bool:
         columns = pq.read_schema(sample.path).names
     except (pa.ArrowException, OSError):
         return False
-    is_tagged = any(name in columns for name in _TAGS) and not {"document_id", "mentions"} & {*columns}
+    is_tagged = any(name in columns for name in TAGS) and not {"document_id", "mentions"} & {*columns}
     return any(name in columns for name in _WORDS) and (is_tagged or "text" not in columns)
 
 
@@ -148,7 +148,7 @@ def _tags_column(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], name
         values = next((row[column] for row in rows if row[column]), None)
         return isinstance(values, list) and all(isinstance(v, str) and tag_schemes.is_tag(v) for v in values)
 
-    found = sorted(filter(is_of_tags, columns), key=lambda c: _TAGS.index(c) if c in _TAGS else len(_TAGS))
+    found = sorted(filter(is_of_tags, columns), key=lambda c: TAGS.index(c) if c in TAGS else len(TAGS))
     if not found:
         what = f"no column of tags (O, B-TYPE, I-TYPE, ...) among {', '.join(columns)}"
         raise CorpusError(where, what, "numbers need names: cast the column to a list of ClassLabel")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,10 +48,10 @@ def list_in(row: dict[str, Any], field: str) -> list[Any]:
 
 def entity_in(row: Mapping[str, Any]) -> Any:
     """What a stretch means, where its row says so."""
-    return next((row[name] for name in ENTITY if row.get(name) is not None), None)
+    return next((row[name] for name in ENTITY if entity_of(str(row.get(name) or ""))), None)
 
 
-def fields_beside(rows: Iterable[Any], known: Collection[str], field: str) -> Iterator[str]:
+def fields_beside(rows: Iterable[Any], known: Set[str], field: str) -> Iterator[str]:
     """What rows within a field hold and nobody reads, as it is counted."""
     for row in rows:
         if isinstance(row, dict) and not row.keys() <= known:
@@ -85,7 +86,8 @@ def add_marked(
         spans = [None] * len(given)
     each = zip(given, spans, strict=True)
     found = [_mention(one, span, text, where, document_id, reading) for one, span in each]
-    mentions = in_order([mention for mention in dict.fromkeys(found) if mention is not None])
+    linked = {replace(mention, entity_id=None) for mention in found if mention and mention.entity_id}
+    mentions = in_order([m for m in dict.fromkeys(found) if m is not None and m not in linked])
     twice = sum(mention is not None for mention in found) - len(mentions)
     reading.repaired.update({"mention given twice": twice} if twice else {})
     reading.add(Document(document_id, text, mentions, None if words is None else tuple(words)), where)

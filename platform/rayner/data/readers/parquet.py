@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 
 from rayner.data.readers import files
 from rayner.data.readers.base import Reading, Sample, Unit
+from rayner.data.readers.huggingface import TAGS
 from rayner.data.readers.rows import add_row
 from rayner.data.schema import DOCUMENT_SCHEMA
 from rayner.errors import CorpusError
@@ -101,8 +102,8 @@ def missing_column(names: Sequence[str]) -> tuple[str, str] | None:
     if missing is None:
         return None
     hint = "name the column so"
-    if "tokens" in names or "words" in names:
-        hint = "words with tags are read by --format huggingface"
+    if "mentions" not in names and set(TAGS).intersection(names):
+        hint = "words with tags are read by `rayner corpus convert --from huggingface`"
     if missing == "text" and "model_version" in names:
         hint = "`rayner annotate --jsonl` writes documents with their texts, to _jsonl: name that folder"
     return f"no column `{missing}` among {', '.join(names)}", hint

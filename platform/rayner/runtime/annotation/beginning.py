@@ -10,10 +10,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyarrow import fs
 
-from rayner.data.readers.files import is_fault
+from rayner.counted import counted
 from rayner.errors import InputError
 from rayner.files.places import Place
 from rayner.files.whole import is_partial
@@ -133,9 +132,9 @@ def _check_own(output: Output, entries: Collection[str], fresh: bool) -> None:
     """
     has_documents = any(name.startswith("documents-") for name in entries)
     is_work = WORK in entries and _is_work(output.place.below(WORK))
-    noted = INPUTS in entries or (is_work and output.place.below(_FILES).info().type == fs.FileType.File)
-    if has_documents and noted:
-        if not fresh:
+    of_end = INPUTS in entries and (has_documents or SUMMARY in entries)
+    if of_end or (is_work and output.place.below(_FILES).info().type == fs.FileType.File):
+        if has_documents and not fresh:
             what = "holds an annotation that has lost its settings, as after a power cut"
             raise _refused(output, what, _FRESH)
         return
@@ -205,9 +204,11 @@ def _check_parts(output: Output, summary: Mapping[str, Any]) -> None:
     found = output.parts()
     wanted = summary.get("parts", found)
     if found != wanted:
-        what = f"holds {found['files']:,} files of documents with {found['bytes']:,} bytes, where the "
-        what += f"annotation that was finished there had {wanted['files']:,} with {wanted['bytes']:,}"
-        raise _refused(output, what, "put back what is missing, or start over with --fresh")
+        told, meant = (
+            f"{counted(n['files'], 'file')} of {counted(n['bytes'], 'byte')}" for n in (found, wanted)
+        )
+        what = f"holds {told} of documents, where the annotation that was finished there had {meant}"
+        raise _refused(output, what, "put the files back that it had, or start over with --fresh")
 
 
 def _keep_as_before(output: Output, summary: Mapping[str, Any], additions: Iterable[Addition]) -> None:
@@ -218,39 +219,14 @@ def _keep_as_before(output: Output, summary: Mapping[str, Any], additions: Itera
 
 
 def _forget_damaged(output: Output) -> None:
-    """Have those blocks done again that are noted as done and are not, as after a power cut.
-
-    On object storage a file is whole or not there: only what lacks its documents is looked into.
-    """
+    """Have those blocks done again whose documents are noted and are not there, as after a power cut, which
+    leaves files empty. To read into each of a million blocks would take minutes."""
     sizes = output.document_files()
-    blocks = [name for name in output.blocks() if output.place.is_local or not sizes.get(name)]
-    sound = at_once(lambda name: _is_sound(output, name, sizes), blocks)
-    for name, is_sound in zip(blocks, sound, strict=True):
-        if not is_sound:
+    blocks = [name for name in output.blocks() if not sizes.get(name)]
+    notes = at_once(lambda name: output.read_json(output.sidecar(name)), blocks)
+    for name, known in zip(blocks, notes, strict=True):
+        if known.get("documents") != 0:
             output.sidecar(name).delete()
-
-
-def _is_sound(output: Output, name: str, sizes: Mapping[str, int]) -> bool:
-    known = output.read_json(output.sidecar(name))
-    if "rejects" not in known:
-        return False
-    if not known["documents"]:
-        return True
-    rows = _rows(output.documents(name)) if sizes.get(name) else None
-    if rows is None or rows == known["documents"]:
-        return rows is not None
-    # Fewer where what comes twice was taken out.
-    return output.place.below(f"{WORK}/duplicates/{name}.json").read() is not None
-
-
-def _rows(file: Place) -> int | None:
-    """The rows of a Parquet file, by its end; None where that is damaged."""
-    try:
-        return pq.read_metadata(file.path, filesystem=file.filesystem).num_rows
-    except (pa.ArrowException, OSError) as error:
-        if is_fault(error):
-            raise
-        return None
 
 
 def _read_additions(output: Output, name: str, is_done: bool) -> pa.Table | None:

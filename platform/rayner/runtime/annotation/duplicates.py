@@ -13,10 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rayner.data.writers.brat import file_name
-from rayner.errors import RaynerError
 from rayner.files.places import Place
 from rayner.runtime.annotation.block import second
-from rayner.runtime.annotation.output_folder import WORK, Output, at_once
+from rayner.runtime.annotation.output_folder import WORK, Output, at_once, damaged, whole
 from rayner.runtime.repeated_ids import by_block, repeated
 
 
@@ -90,8 +89,7 @@ def _drop_all(output: Output, names: Sequence[str]) -> None:
 def _drop(output: Output, name: str, found: dict[str, Any]) -> None:
     """Take the rows out of a block's files; nothing where they are out. Parquet, the mark, comes last."""
     if "of" not in found:
-        place = decision(output, name).shown
-        raise RaynerError(f"{place}: is damaged, as after a power cut; start over with --fresh")
+        raise damaged(decision(output, name))
     file = output.documents(name)
     table = pq.read_table(file.path, filesystem=file.filesystem)
     if table.num_rows != found["of"]:
@@ -121,5 +119,5 @@ def _tables(output: Output, blocks: Sequence[str], columns: list[str]) -> Iterat
 
 def _table(output: Output, name: str, columns: list[str]) -> pa.Table:
     file = output.documents(name)
-    with file.filesystem.open_input_file(file.path) as stream, pq.ParquetFile(stream) as parquet:
+    with whole(file), file.filesystem.open_input_file(file.path) as stream, pq.ParquetFile(stream) as parquet:
         return parquet.read(columns, use_threads=False)

@@ -26,6 +26,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rayner.data.schema import MENTION_TYPE, SENTENCE_TYPE
+from rayner.errors import RaynerError
 from rayner.files.locks import LOCK, locked
 from rayner.files.places import Place
 from rayner.files.publishing import Publication
@@ -103,10 +104,18 @@ class Output:
         return {name[1]: size for name, size in found if name}
 
     def rows_of(self, blocks: Iterable[str]) -> Iterator[int]:
-        """How many documents lie in the files of those blocks that have one."""
+        """How many documents lie in the files of those blocks that have one.
+
+        Raises:
+            RaynerError: a file that is damaged.
+        """
         present = self.document_files()
-        files = [self.documents(name) for name in blocks if name in present]
-        return at_once(lambda file: pq.read_metadata(file.path, filesystem=file.filesystem).num_rows, files)
+
+        def rows(file: Place) -> int:
+            with whole(file):
+                return pq.read_metadata(file.path, filesystem=file.filesystem).num_rows
+
+        return at_once(rows, [self.documents(name) for name in blocks if name in present])
 
     def blocks_before(self, shards: int) -> list[str]:
         """The names of those among them that belong to the first shards, in order."""
@@ -126,8 +135,18 @@ class Output:
         return [block_name(shard, number) for shard, number in sorted(blocks)]
 
     def sidecars(self, blocks: Iterable[str]) -> Iterator[dict[str, Any]]:
-        """What is known of each block."""
-        return at_once(lambda name: self.read_json(self.sidecar(name)), blocks)
+        """What is known of each block.
+
+        Raises:
+            RaynerError: a note that is damaged.
+        """
+
+        def known(name: str) -> dict[str, Any]:
+            if "documents" not in (found := self.read_json(self.sidecar(name))):
+                raise damaged(self.sidecar(name))
+            return found
+
+        return at_once(known, blocks)
 
     def summary(self) -> dict[str, Any]:
         """The counts of a finished annotation, its `settings`, and `parts`: how many files of documents it
@@ -178,6 +197,20 @@ class Output:
         except ValueError:
             return {}
         return value if isinstance(value, dict) else {}
+
+
+def damaged(file: Place) -> RaynerError:
+    """The error of a file that is not as it was written."""
+    return RaynerError(f"{file.shown}: is damaged, as after a power cut; start over with --fresh")
+
+
+@contextmanager
+def whole(file: Place) -> Iterator[None]:
+    """Within it, that a Parquet file is no such is told of the file."""
+    try:
+        yield
+    except pa.ArrowException:
+        raise damaged(file) from None
 
 
 Given = TypeVar("Given")
