@@ -58,14 +58,6 @@ def test_iob2_words_in_the_form_of_a_document_mark(tmp_path: Path) -> None:
     assert [d.text for d in read_corpus(tmp_path / "b.tsv").documents] == ["-DOCSTART- and"]
 
 
-def test_iob2_counts_sentences_that_no_blank_line_tells(tmp_path: Path) -> None:
-    one = Document("a", "Ann ran", sentences=((0, 7),))
-    assert write_iob2([one], tmp_path / "a.tsv").dropped == {"sentences": 1}
-    two = Document("b", "Ann\nran", words=((0, 3), (4, 7)), sentences=((0, 3), (4, 7)))
-    assert not write_iob2([one, two], tmp_path / "a.tsv").dropped
-    assert [d.sentences for d in read_corpus(tmp_path / "a.tsv").documents] == [one.sentences, two.sentences]
-
-
 @pytest.mark.parametrize("id_", ["Bob_Dylan", "abc", "Q392", "wiki:Bob", "-", " Q1", "\u00a0"])
 @pytest.mark.parametrize("write", [write_brat, write_pubtator, write_bioc, write_docbin])
 def test_entity_ids_are_read_back_or_counted_as_lost(tmp_path: Path, write: Any, id_: str) -> None:

@@ -25,8 +25,6 @@ def write_iob2(documents: Iterable[Document], path: str | PathLike[str]) -> Writ
     words get those of their text, cut where a mention begins or ends; one whose text has none is lost.
     """
     written = Written(paths=[Path(path)])
-    # A file in which no document has two sentences reads as one that is not divided into sentences.
-    whole: list[str] | None = []
     with text_file(Path(path)) as file:
         for document in documents:
             losses = Losses(document.document_id)
@@ -37,14 +35,6 @@ def write_iob2(documents: Iterable[Document], path: str | PathLike[str]) -> Writ
             else:
                 file.write(block)
                 written.add(mentions, losses)
-                if block.rstrip("\n").count("\n\n") > 1:
-                    whole = None
-                elif whole is not None and document.sentences and "sentences" not in losses.found:
-                    whole.append(document.document_id)
-    for document_id in whole or ():
-        losses = Losses(document_id)
-        losses.drop("sentences")
-        written.losses += losses.found.values()
     return written
 
 
