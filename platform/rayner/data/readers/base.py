@@ -45,9 +45,9 @@ class Reject:
     def __post_init__(self) -> None:
         # Of what was fetched from a URI, whoever reads this knows the URI alone.
         for name in ("where", "what"):
-            object.__setattr__(self, name, _as_written(with_uris(getattr(self, name))))
+            object.__setattr__(self, name, as_written(with_uris(getattr(self, name))))
         if self.document_id is not None:
-            object.__setattr__(self, "document_id", _as_written(self.document_id))
+            object.__setattr__(self, "document_id", as_written(self.document_id))
 
     def to_row(self) -> dict[str, Any]:
         """The reject as a JSON object."""
@@ -139,7 +139,7 @@ def is_encodable(text: str) -> bool:
     return True
 
 
-def _as_written(text: str) -> str:
+def as_written(text: str) -> str:
     """The text with halves of surrogate pairs, which no file can hold, as Python writes them."""
     return text if text.isascii() else text.encode(errors="backslashreplace").decode()
 

@@ -16,6 +16,7 @@ from pyarrow import fs
 
 from rayner.data.example_shards import canonical
 from rayner.data.readers import files
+from rayner.data.readers.base import as_written
 from rayner.data.readers.detect import DOCUMENTATION, OF_A_CONVERSION
 from rayner.errors import CorpusError, InputError
 from rayner.files.manifests import Manifest, find_manifest
@@ -113,12 +114,8 @@ def find_sources(inputs: Sequence[str]) -> tuple[list[Source], Left]:
         hint = _CONVERT if others else "name a file or a folder that holds some"
         raise CorpusError(", ".join(inputs) or "annotate", "no Parquet, JSONL or text files", hint)
     # What is left of a folder may be named itself.
-    left = Left([_printed(shown) for shown in aside if shown not in found], list(map(_printed, dangling)))
+    left = Left([as_written(shown) for shown in aside if shown not in found], list(map(as_written, dangling)))
     return _named(list(found.values())), left
-
-
-def _printed(name: str) -> str:
-    return name.encode(errors="backslashreplace").decode()
 
 
 def _check_parts(shown: str) -> None:
