@@ -69,6 +69,18 @@ def test_as_many_run_concurrently_as_fit_on_the_nodes(
     assert trial_resources(recipe(**scaling), workers) == resources
 
 
+@pytest.mark.parametrize(
+    ("scaling", "workers", "told"),
+    [({}, 2, True), ({"gpus_per_worker": 1}, 2, False), ({}, 0, False)],
+)
+def test_trials_whose_workers_leave_gpus_idle_are_told(
+    cluster: Any, caplog: pytest.LogCaptureFixture, scaling: dict[str, Any], workers: int, told: bool
+) -> None:
+    cluster(CPUS, GPUS)
+    trial_resources(recipe(**scaling), workers)
+    assert ("set scaling.gpus_per_worker: 1" in caplog.text) == told
+
+
 def test_a_cluster_without_resources_says_how_it_may_grow(cluster: Any) -> None:
     cluster(HEAD)
     with pytest.raises(InputError, match=r"needs 2 x 1 CPU on one node each.*are 0 CPUs; .*--max-concurrent"):

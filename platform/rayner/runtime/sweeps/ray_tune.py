@@ -62,8 +62,12 @@ def trial_resources(recipe: BaseRecipe, workers: int, max_concurrent: int | None
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     scaling = recipe.scaling
     cpus, gpus = scaling.cpus_per_worker, scaling.gpus_per_worker
-    if not workers and not gpus and any(node.get("GPU") for node in nodes):
-        gpus = 1
+    if not gpus and any(node.get("GPU") for node in nodes):
+        if workers:
+            what = "there are GPUs, and the workers of each trial compute on CPUs: set scaling.gpus_per_worker: 1"
+            log.warning(what)
+        else:
+            gpus = 1
     memory = int((scaling.memory_per_worker or 0) * 2**30)
     fit = sum(_fitting(node, cpus, gpus, memory) for node in nodes) // max(workers, 1)
     if not fit and max_concurrent is None:
