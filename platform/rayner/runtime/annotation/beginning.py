@@ -230,7 +230,7 @@ def _forget_damaged(output: Output) -> None:
 
 
 def _read_additions(output: Output, name: str, is_done: bool) -> pa.Table | None:
-    """The files that were read, or are to be; None where an older version did not write them down."""
+    """The files that were read, or are to be; None where no list of them is left: nothing can be added then."""
     data = output.place.below(name).read()
     if data is None:
         return None
@@ -238,7 +238,6 @@ def _read_additions(output: Output, name: str, is_done: bool) -> pa.Table | None
         return pa.ipc.open_file(data).read_all()
     except (pa.ArrowException, OSError):
         if is_done:
-            # Nothing can be added then; without that, all is known by the settings.
             return None
     what = f"holds an annotation of which {name}, the list of its files, is damaged"
     raise _refused(output, what, _FRESH)
