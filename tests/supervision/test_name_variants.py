@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from rayner.config import VariantSettings
 from rayner.supervision.name_variants import (
     abbreviate,
-    always_vary,
     first_prefix,
     misspell,
     move_prefix,
@@ -36,8 +35,8 @@ def rng(seed: int = 0) -> np.random.Generator:
 def test_any_text_has_a_variant_that_is_not_empty_and_the_same_again(
     text: str, seed: int, prefix: str | None
 ) -> None:
-    for change in (vary, always_vary):
-        once, again = (change(text, SETTINGS, rng(seed), prefix) for _ in range(2))
+    for always in (False, True):
+        once, again = (vary(text, SETTINGS, rng(seed), prefix, always) for _ in range(2))
         assert once == again
         assert once.strip()
 
@@ -128,7 +127,8 @@ def test_rates_are_what_the_settings_say() -> None:
     # Without a vendor, the fifth kind changes nothing.
     expected = SETTINGS.total - SETTINGS.prefix
     assert sum(text != name for text in drawn) / 3000 == pytest.approx(expected, abs=0.04)
-    always = [always_vary(name, SETTINGS.model_copy(update={"prefix": 0.0}), generator) for _ in range(300)]
+    without = SETTINGS.model_copy(update={"prefix": 0.0})
+    always = [vary(name, without, generator, always=True) for _ in range(300)]
     assert all(text != name for text in always)
     none = VariantSettings(misspelling=0, acronym=0, reordering=0, punctuation=0, prefix=0)
     assert {vary(name, none, generator) for _ in range(50)} == {name}

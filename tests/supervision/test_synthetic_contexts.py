@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rayner.config import ContextKindSettings
 from rayner.data.schema import UNKNOWN, Document, Mention
 from rayner.supervision.context_prompts import (
     ACTION,
     DESCRIPTION,
     KINDS,
     MOVEMENT,
-    ContextKind,
     kinds_of,
     made_of_template,
     prompt_of,
@@ -119,7 +119,7 @@ def test_prompts_name_the_entity_and_keep_the_sentence() -> None:
 
 @given(st.sampled_from(KINDS), st.text(min_size=1), st.integers(0, 2**31))
 def test_a_template_mentions_the_entity_and_leaves_nothing_open(
-    kind: ContextKind, entity: str, seed: int
+    kind: ContextKindSettings, entity: str, seed: int
 ) -> None:
     made = made_of_template(kind, "x", entity, "PER", seed)
     assert entity[1:] in made
@@ -133,7 +133,8 @@ def test_templates_differ_by_entity_and_seed() -> None:
 
 
 def test_labels_of_ones_own_have_kinds_of_their_own() -> None:
-    kind = ContextKind("dose", "Write of {entity}.", ("{entity} is taken daily.",), frozenset({"Drug"}))
+    templates = ("{entity} is taken daily.",)
+    kind = ContextKindSettings(name="dose", prompt="Write of {entity}.", templates=templates, types=("Drug",))
     assert kinds_of("Drug", [kind]) == [kind]
     assert kinds_of("PER", [kind]) == []
     assert made_of_template(kind, "x", "aspirin", "Drug", 0) == "Aspirin is taken daily."

@@ -12,8 +12,9 @@ from rayner.config.base import Settings
 class ContextKindSettings(Settings):
     """A kind of context: the `prompt` that asks a model for one, `templates` that make one without a model.
 
-    Both hold `{entity}`, and may hold `{sentence}` and `{thing}`, what an entity of that type is. `types` are
-    those that it is for; null is all.
+    Both hold `{entity}`, and may hold `{sentence}` and `{thing}`, what an entity of that type is; a template
+    also a name of `rayner.supervision.context_prompts.WORDS`, in place of which one of its words is drawn.
+    `types` are those that it is for; null is all.
     """
 
     name: Annotated[str, Field(min_length=1)]

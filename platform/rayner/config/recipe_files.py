@@ -187,7 +187,7 @@ def dump_recipe(recipe: BaseRecipe) -> str:
 
 def changed_keys(old: BaseRecipe, new: BaseRecipe) -> list[str]:
     """The dotted keys in which two recipes differ."""
-    before, after = dict(_flat(old.model_dump(mode="json"))), dict(_flat(new.model_dump(mode="json")))
+    before, after = dict(flat(old.model_dump(mode="json"))), dict(flat(new.model_dump(mode="json")))
     return sorted(k for k in before.keys() | after.keys() if before.get(k) != after.get(k))
 
 
@@ -339,9 +339,10 @@ def _nearest(word: str, known: Sequence[str] | Mapping[str, Any]) -> str | None:
     return next(iter([*slips, *within, *difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)]), None)
 
 
-def _flat(values: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+def flat(values: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """The dotted keys of plain values that hold no keys, and what they hold."""
     if isinstance(values, dict):
         for key, value in values.items():
-            yield from _flat(value, f"{prefix}.{key}" if prefix else key)
+            yield from flat(value, f"{prefix}.{key}" if prefix else key)
     else:
         yield prefix, values

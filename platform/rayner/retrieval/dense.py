@@ -45,8 +45,6 @@ class DenseSide:
         self.approximate = approximate
         self.bits = bits
         self.device: str | torch.device | None = device
-        self._table: Tensor | None = None
-        self._offsets: Tensor | None = None
 
     def search_beside(self, device: torch.device) -> None:
         """Search where a model is: on its GPU where there is room for the vectors, else on the CPU."""
@@ -72,14 +70,14 @@ class DenseSide:
                 return structure.nearest(queries.numpy(), k)
             if bits is not None:
                 with torch.inference_mode():
-                    return nearest_of_rounded(queries, self._on_device(), bits, k)
+                    return nearest_of_rounded(queries, self._table, bits, k)
         with torch.inference_mode():
-            _, rows = exact.nearest(queries, self._on_device(), self._half_squares(), k)
+            _, rows = exact.nearest(queries, self._table, self._offsets, k)
         return rows.cpu().numpy()
 
     def similarities(self, queries: Tensor, query: np.ndarray, row: np.ndarray) -> np.ndarray:
         """How similar are pairs [P] of a query and a vector, by their numbers; those of a query together."""
-        table, rows = self._on_device(), torch.as_tensor(row, device=self._device)
+        table, rows = self._table, torch.as_tensor(row, device=self._device)
         begins = np.flatnonzero(np.diff(query, prepend=-1))
         ends = np.append(begins, len(query))[1:]
         with torch.inference_mode():
@@ -94,17 +92,13 @@ class DenseSide:
     def _device(self) -> torch.device:
         return torch.device(self.device) if self.device else _device_for(self.vectors)
 
-    def _on_device(self) -> Tensor:
-        if self._table is None:
-            self._table = torch.as_tensor(self.vectors).to(self._device)
-        return self._table
+    @cached_property
+    def _table(self) -> Tensor:
+        return torch.as_tensor(self.vectors).to(self._device)
 
-    def _half_squares(self) -> Tensor | None:
-        if self.distance == "cosine":
-            return None
-        if self._offsets is None:
-            self._offsets = exact.half_squares(self._on_device())
-        return self._offsets
+    @cached_property
+    def _offsets(self) -> Tensor | None:
+        return None if self.distance == "cosine" else exact.half_squares(self._table)
 
 
 def as_vectors(rows: np.ndarray, distance: Distance, texts: int) -> np.ndarray:

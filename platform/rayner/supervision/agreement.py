@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
+from math import comb
 from typing import NamedTuple
 
 from rayner.counted import counted
@@ -61,7 +62,7 @@ def resolve(document: Document, resolvers: Sequence[Resolver], heads: Heads) -> 
         for head, (_, span) in found.items():
             spans.setdefault(head, span)
     joined: Joined[Span] = Joined()
-    for one, other in _pairs_of(list(partitions)) or [(resolvers[0].name,) * 2]:
+    for one, other in list(combinations(partitions, 2)) or [(resolvers[0].name,) * 2]:
         for group in _meet(partitions[one], partitions[other]):
             for head in group[1:]:
                 joined.join(head, group[0])
@@ -82,10 +83,13 @@ def resolve(document: Document, resolvers: Sequence[Resolver], heads: Heads) -> 
 
 def count_links(partitions: Mapping[str, Mapping[Span, int]]) -> Links:
     """The links of each resolver's chains, and those that two have in common."""
-    found = {name: sum(map(_links, Counter(one.values()).values())) for name, one in partitions.items()}
+    found = {
+        name: sum(comb(size, 2) for size in Counter(one.values()).values())
+        for name, one in partitions.items()
+    }
     both, either = {}, {}
-    for one, other in _pairs_of(list(partitions)):
-        shared = sum(_links(len(group)) for group in _meet(partitions[one], partitions[other]))
+    for one, other in combinations(partitions, 2):
+        shared = sum(comb(len(group), 2) for group in _meet(partitions[one], partitions[other]))
         both[one, other], either[one, other] = shared, found[one] + found[other] - shared
     return Links(found, both, either)
 
@@ -124,11 +128,3 @@ def _meet(one: Mapping[Span, int], other: Mapping[Span, int]) -> list[list[Span]
     for head in sorted(one.keys() & other.keys()):
         groups[one[head], other[head]].append(head)
     return [group for group in groups.values() if len(group) > 1]
-
-
-def _links(size: int) -> int:
-    return size * (size - 1) // 2
-
-
-def _pairs_of(names: Sequence[str]) -> list[tuple[str, str]]:
-    return list(combinations(names, 2))

@@ -7,27 +7,10 @@ from templates.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
-from rayner.config import PromptSettings
-
-
-@dataclass(frozen=True, slots=True)
-class ContextKind:
-    """A kind of context.
-
-    `prompt` and `templates` may hold `{entity}`, `{sentence}` and `{thing}`: what an entity of that type is.
-    A template may also hold a name of `WORDS`, in place of which one of its words is drawn.
-    """
-
-    name: str
-    prompt: str
-    templates: tuple[str, ...]
-    types: frozenset[str] | None = None
-    """None is all types."""
-
+from rayner.config import ContextKindSettings
 
 WORDS: Mapping[str, tuple[str, ...]] = {
     "trait": ("famous", "feared", "respected", "old", "quiet", "wealthy", "peculiar", "celebrated", "modest"),
@@ -43,40 +26,40 @@ WORDS: Mapping[str, tuple[str, ...]] = {
     "fact": ("everyone had heard of", "few people knew well", "had changed over the years", "was spoken of"),
 }
 
-DESCRIPTION = ContextKind(
-    "description",
-    "'{sentence}' - In this sentence, {entity} is {thing}. Invent one sentence that describes it and "
+DESCRIPTION = ContextKindSettings(
+    name="description",
+    prompt="'{sentence}' - In this sentence, {entity} is {thing}. Invent one sentence that describes it and "
     "mentions the name {entity}. Write only this sentence.",
-    (
+    templates=(
         "{entity} was {thing} that {fact} in those parts.",
         "{entity} is a {trait} name, and rightly so: it is {thing} like no other.",
         "Of all that I have seen, {entity} is {thing} that I shall never forget.",
         "They said of {entity} that there had never been {thing} so {trait}.",
     ),
 )
-ACTION = ContextKind(
-    "action",
-    "Invent one sentence in which the person {entity} does something, and mention the name {entity}. "
+ACTION = ContextKindSettings(
+    name="action",
+    prompt="Invent one sentence in which the person {entity} does something, and mention the name {entity}. "
     "Write only this sentence.",
-    (
+    templates=(
         "{entity} {deed} {feeling}.",
         "{feeling}, {entity} {deed} and turned to {person}.",
         '"I will see to it," said {entity}, who {deed} {feeling}.',
         "{entity} looked at {person} {feeling} and {deed}.",
     ),
-    frozenset({"PER"}),
+    types=("PER",),
 )
-MOVEMENT = ContextKind(
-    "movement",
-    "Invent one sentence in which a person whom you invent goes to {entity}. Mention the names of the "
+MOVEMENT = ContextKindSettings(
+    name="movement",
+    prompt="Invent one sentence in which a person whom you invent goes to {entity}. Mention the names of the "
     "person and of {entity}. Write only this sentence.",
-    (
+    templates=(
         "{person} set out for {entity} {feeling}.",
         "{feeling}, {person} arrived in {entity}.",
         "{person} had travelled to {entity} before, and knew the way.",
         "It took {person} three days to reach {entity}.",
     ),
-    frozenset({"LOC"}),
+    types=("LOC",),
 )
 KINDS = (DESCRIPTION, ACTION, MOVEMENT)
 
@@ -84,30 +67,20 @@ THINGS: Mapping[str, str] = {"PER": "a person", "LOC": "a place", "ORG": "an org
 """What an entity of a type is, in a prompt; others are `a` and the name of the type."""
 
 
-def kinds_from(settings: PromptSettings) -> list[ContextKind]:
-    """The kinds of a label set."""
-    return [
-        ContextKind(
-            kind.name, kind.prompt, kind.templates, None if kind.types is None else frozenset(kind.types)
-        )
-        for kind in settings.kinds
-    ]
-
-
-def kinds_of(type_: str, kinds: Sequence[ContextKind] = KINDS) -> list[ContextKind]:
+def kinds_of(type_: str, kinds: Sequence[ContextKindSettings] = KINDS) -> list[ContextKindSettings]:
     """The kinds that fit a type."""
     return [kind for kind in kinds if kind.types is None or type_ in kind.types]
 
 
 def prompt_of(
-    kind: ContextKind, sentence: str, entity: str, type_: str, things: Mapping[str, str] = THINGS
+    kind: ContextKindSettings, sentence: str, entity: str, type_: str, things: Mapping[str, str] = THINGS
 ) -> str:
     """The text that asks a model for a context of this kind."""
     return _filled(kind.prompt, {"sentence": sentence, "entity": entity, "thing": _thing(type_, things)})
 
 
 def made_of_template(
-    kind: ContextKind,
+    kind: ContextKindSettings,
     sentence: str,
     entity: str,
     type_: str,

@@ -21,18 +21,28 @@ _ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
 Draw = np.random.Generator
 
 
-def vary(name: str, settings: VariantSettings, rng: Draw, prefix: str | None = None) -> str:
+def vary(
+    name: str, settings: VariantSettings, rng: Draw, prefix: str | None = None, always: bool = False
+) -> str:
     """The name, or at the rates of the settings one variant of it.
 
     Args:
         prefix: a word that other names of the entity start with.
+        always: a variant, of a kind drawn in proportion to the rates; the name where none changes it.
     """
-    return _drawn(name, settings, rng.random(), rng, prefix)
-
-
-def always_vary(name: str, settings: VariantSettings, rng: Draw, prefix: str | None = None) -> str:
-    """A variant of the name, of a kind drawn in proportion to the rates; the name where none changes it."""
-    return _drawn(name, settings, rng.random() * settings.total, rng, prefix)
+    draw = rng.random() * (settings.total if always else 1)
+    rates = (
+        (settings.misspelling, lambda: misspell(name, rng)),
+        (settings.acronym, lambda: abbreviate(name, rng)),
+        (settings.reordering, lambda: reorder(name, rng)),
+        (settings.punctuation, lambda: punctuate(name, rng)),
+        (settings.prefix, lambda: move_prefix(name, prefix, settings.prefixes)),
+    )
+    for rate, variant in rates:
+        if draw < rate:
+            return variant().strip() or name
+        draw -= rate
+    return name
 
 
 def misspell(name: str, rng: Draw) -> str:
@@ -106,21 +116,6 @@ def first_prefix(name: str, prefixes: Sequence[str]) -> str | None:
     folded = name.casefold()
     fitting = [p for p in prefixes if folded.startswith(f"{p.casefold()} ") and name[len(p) :].strip()]
     return name[: len(max(fitting, key=len))] if fitting else None
-
-
-def _drawn(name: str, settings: VariantSettings, draw: float, rng: Draw, prefix: str | None) -> str:
-    rates = (
-        (settings.misspelling, lambda: misspell(name, rng)),
-        (settings.acronym, lambda: abbreviate(name, rng)),
-        (settings.reordering, lambda: reorder(name, rng)),
-        (settings.punctuation, lambda: punctuate(name, rng)),
-        (settings.prefix, lambda: move_prefix(name, prefix, settings.prefixes)),
-    )
-    for rate, variant in rates:
-        if draw < rate:
-            return variant().strip() or name
-        draw -= rate
-    return name
 
 
 def _neighbours(letter: str) -> str:

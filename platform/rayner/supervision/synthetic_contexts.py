@@ -16,10 +16,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rayner.config import ContextKindSettings
 from rayner.data.schema import UNKNOWN, Document
 from rayner.data.sentences import sentences_of
 from rayner.data.words import find_words
-from rayner.supervision.context_prompts import KINDS, ContextKind, kinds_of
+from rayner.supervision.context_prompts import KINDS, kinds_of
 from rayner.supervision.context_rows import ContextRow
 
 KEPT = "kept"
@@ -33,7 +34,7 @@ class ContextRequest:
     sentence: str
     entity: str
     type: str
-    kind: ContextKind
+    kind: ContextKindSettings
     entities: tuple[str, ...]
     """The mentions of the sentence."""
     group: str
@@ -64,7 +65,7 @@ def source_sentences(documents: Iterable[Document]) -> Iterator[SourceSentence]:
 
 
 def context_requests(
-    sentences: Iterable[SourceSentence], kinds: Sequence[ContextKind] = KINDS, seed: int = 0
+    sentences: Iterable[SourceSentence], kinds: Sequence[ContextKindSettings] = KINDS, seed: int = 0
 ) -> list[ContextRequest]:
     """One request for each distinct entity string, at its first sentence, of a kind drawn for its type.
 

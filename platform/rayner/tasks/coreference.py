@@ -18,7 +18,7 @@ from rayner.data.batches import COST_OF_A_FORWARD, tokens_per_batch_of
 from rayner.data.schema import UNTYPED, Document, Mention
 from rayner.data.sentences import sentences_of
 from rayner.data.windows import SubWords, locate
-from rayner.errors import CorpusError, RecipeError
+from rayner.errors import CorpusError
 from rayner.losses.antecedents import antecedent_loss
 from rayner.metrics.coreference import score_chains
 from rayner.models.mention_ranking import Candidates, MentionRanking, Words
@@ -157,9 +157,7 @@ class CoreferenceTask(CorpusTask[CoreferenceRecipe]):
     def build(self) -> MentionRanking:
         """The encoder and new heads."""
         encoder = self.encoder()
-        if self.recipe.windows.length > encoder.max_length:
-            what = f"{self.recipe.windows.length} sub-words do not fit the encoder"
-            raise RecipeError("windows.length", what, f"it takes {encoder.max_length}")
+        self.check_length(encoder, self.recipe.windows.length)
         return MentionRanking(encoder, self.recipe.model)
 
     def forward(self, model: nn.Module, batch: CoreferenceBatch, progress: Progress) -> Output:

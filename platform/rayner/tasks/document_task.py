@@ -10,8 +10,8 @@ import numpy as np
 from rayner.config import DocumentRecipe
 from rayner.counted import counted
 from rayner.data.schema import Document
-from rayner.errors import CorpusError, RecipeError
-from rayner.models.encoder import Encoder, Tokenizer
+from rayner.errors import CorpusError
+from rayner.models.encoder import Tokenizer
 from rayner.tasks.corpus_task import CorpusTask
 from rayner.tasks.document_windows import (
     Gold,
@@ -106,15 +106,3 @@ class DocumentTask(CorpusTask[R]):
     def known_of(self, examples: Sequence[Mapping[str, Any]]) -> np.ndarray:
         """Which of the types each example's document was annotated for: [B, K] booleans."""
         return known_rows([e["known"] if e["partly_known"] else None for e in examples], len(self.names))
-
-    def check_windows(self, encoder: Encoder) -> None:
-        """Raise RecipeError if windows are longer than the encoder takes."""
-        length = self.recipe.windows.length
-        if length > encoder.max_length:
-            what, hint = f"{length} sub-words do not fit the encoder", f"it takes {encoder.max_length}"
-            raise RecipeError("windows.length", what, hint)
-
-
-def bool_rows(rows: Sequence[Any]) -> list[np.ndarray]:
-    """Columns that came back from Parquet, as boolean arrays."""
-    return [np.asarray(row, dtype=bool) for row in rows]

@@ -20,7 +20,7 @@ from rayner.data import batches
 from rayner.data.corpus_check import Finding
 from rayner.data.example_shards import fingerprint
 from rayner.data.plans import Plan
-from rayner.errors import CheckpointError, InputError, storage_error
+from rayner.errors import CheckpointError, InputError, RecipeError, storage_error
 from rayner.models.encoder import Encoder, Tokenizer, encoder_to_fill, load_encoder, load_tokenizer
 from rayner.models.sources import ENCODER
 from rayner.models.threads import heed_quota
@@ -221,6 +221,12 @@ class EncoderTask(TrainTask[Any, Any, Any], ABC, Generic[R]):
         if self._loading is None:
             return load_encoder(self.recipe.encoder)
         return encoder_to_fill(self._loading / ENCODER)
+
+    def check_length(self, encoder: Encoder, length: int, key: str = "windows.length") -> None:
+        """Raise RecipeError, which names the key, if that many sub-words are more than the encoder takes."""
+        if length > encoder.max_length:
+            what, hint = f"{length} sub-words do not fit the encoder", f"it takes {encoder.max_length}"
+            raise RecipeError(key, what, hint)
 
     def padded(self, rows: Sequence[np.ndarray]) -> tuple[Tensor, Tensor]:
         """Sub-words with special tokens, padded: ids and mask, [B, longest + 2]."""

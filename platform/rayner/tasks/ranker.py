@@ -16,7 +16,6 @@ from rayner.config import RankerRecipe
 from rayner.config.documents import ContextChoice, ContextMethods
 from rayner.counted import counted
 from rayner.data.batches import tokens_per_batch_of
-from rayner.errors import RecipeError
 from rayner.losses.relevance import relevance_loss
 from rayner.models.ranker import CrossEncoder, lengths_that_fit
 from rayner.retrieval.contexts import PAPER_METHODS
@@ -126,10 +125,7 @@ class RankerTask(UnitTask[RankerRecipe]):
     def build(self) -> CrossEncoder:
         """The encoder and a new head."""
         encoder = self.encoder()
-        length = self.recipe.model.length
-        if length > encoder.max_length:
-            what = f"{length} sub-words do not fit the encoder"
-            raise RecipeError("model.length", what, f"it takes {encoder.max_length}")
+        self.check_length(encoder, self.recipe.model.length, "model.length")
         return CrossEncoder(encoder, self.recipe.model)
 
     def forward(self, model: nn.Module, batch: PairBatch, progress: Progress) -> Output:

@@ -33,12 +33,8 @@ class StageSettings:
     @property
     def version(self) -> str:
         """What tells its answers from those of any other."""
-        return "+".join([version_of(self.checkpoint), *self.options.versions(), *self.of_contexts])
-
-    @property
-    def of_contexts(self) -> list[str]:
-        """What its version says of contexts that are not the checkpoint's own."""
-        return [] if self.context is None else [self.context.version]
+        own = [] if self.context is None else [self.context.version]
+        return "+".join([version_of(self.checkpoint), *self.options.versions(), *own])
 
 
 def never_learned(stages: Iterable[StageSettings]) -> dict[str, Any]:

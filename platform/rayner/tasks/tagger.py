@@ -55,7 +55,7 @@ class TaggerTask(TagTask[TaggerRecipe]):
     def build(self) -> Tagger:
         """The encoder and a new head."""
         encoder = self.encoder()
-        self.check_windows(encoder)
+        self.check_length(encoder, self.recipe.windows.length)
         return Tagger(
             encoder,
             len(self.labels),

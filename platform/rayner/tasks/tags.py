@@ -19,7 +19,7 @@ from rayner.metrics.judged_mentions import score_calibration_error
 from rayner.metrics.spans import score_spans
 from rayner.models.encoder import Tokenizer
 from rayner.tasks.base import Seed, Size
-from rayner.tasks.document_task import DocumentTask, bool_rows
+from rayner.tasks.document_task import DocumentTask
 from rayner.tasks.document_windows import Gold, TextWindow, pad
 from rayner.tasks.tag_decoding import TagGrammar, log_marginals
 
@@ -99,7 +99,7 @@ class TagTask(DocumentTask[R]):
         ids, mask = self.padded([np.asarray(e["ids"]) for e in examples])
         width = ids.shape[1]
         known = self.known_of(examples)
-        first = pad(bool_rows([e["first"] for e in examples]), width, False, 1)
+        first = pad([e["first"] for e in examples], width, False, 1)
         sizes = [len(e["labels"]) for e in examples]
         of_label = np.concatenate(
             [np.zeros((len(known), 1), bool), ~known.repeat(len(self.prefixes), axis=1)], axis=1

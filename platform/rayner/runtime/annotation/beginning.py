@@ -230,7 +230,7 @@ def _forget_damaged(output: Output) -> None:
 
 
 def _read_additions(output: Output, name: str, is_done: bool) -> pa.Table | None:
-    """The files that were read, or are to be; None where no list of them is left: nothing can be added then."""
+    """The files that were read, or are to be; None where no list is left: nothing can be added then."""
     data = output.place.below(name).read()
     if data is None:
         return None

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from rayner.config import PromptSettings
+from rayner.config import ContextKindSettings, PromptSettings
 from rayner.config.recipe_files import read_settings
 from rayner.data.readers import find_units, read_unit
 from rayner.errors import CorpusError
@@ -27,8 +27,6 @@ from rayner.runtime.run_folder import check_apart
 from rayner.supervision.context_prompts import (
     KINDS,
     THINGS,
-    ContextKind,
-    kinds_from,
     made_of_template,
     prompt_of,
 )
@@ -236,11 +234,11 @@ def _kept(texts: Iterable[str], leave_out: Sequence[Path]) -> list[bool]:
     return [row.sentence in kept for row in rows]
 
 
-def _prompts(path: Path | None) -> tuple[Sequence[ContextKind], dict[str, str]]:
+def _prompts(path: Path | None) -> tuple[Sequence[ContextKindSettings], dict[str, str]]:
     if path is None:
         return KINDS, dict(THINGS)
     settings = read_settings(path, PromptSettings, "a file of prompts")
-    return kinds_from(settings), {**THINGS, **settings.things}
+    return settings.kinds, {**THINGS, **settings.things}
 
 
 def _texts(paths: Sequence[Path]) -> Iterator[tuple[str, str]]:

@@ -64,8 +64,8 @@ def trial_resources(recipe: BaseRecipe, workers: int, max_concurrent: int | None
     cpus, gpus = scaling.cpus_per_worker, scaling.gpus_per_worker
     if not gpus and any(node.get("GPU") for node in nodes):
         if workers:
-            what = "there are GPUs, and the workers of each trial compute on CPUs: set scaling.gpus_per_worker: 1"
-            log.warning(what)
+            hint = "set scaling.gpus_per_worker: 1"
+            log.warning("there are GPUs, and the workers of each trial compute on CPUs: %s", hint)
         else:
             gpus = 1
     memory = int((scaling.memory_per_worker or 0) * 2**30)

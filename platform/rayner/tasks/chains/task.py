@@ -16,7 +16,7 @@ from rayner.data import story_plans
 from rayner.data.plans import Plan
 from rayner.data.schema import Document
 from rayner.data.warned_once import warn_once
-from rayner.errors import CorpusError, InputError, RecipeError
+from rayner.errors import CorpusError, InputError
 from rayner.losses.infonce import infonce
 from rayner.losses.masked_lm import masked_lm_loss
 from rayner.losses.positives import pairs
@@ -160,9 +160,7 @@ class ChainsTask(CorpusTask[ChainsRecipe]):
         """The encoder, and its own head for masked language modelling or a new one."""
         recipe = self.recipe
         encoder = self.encoder()
-        if recipe.windows.length > encoder.max_length:
-            what = f"{recipe.windows.length} sub-words do not fit the encoder"
-            raise RecipeError("windows.length", what, f"it takes {encoder.max_length}")
+        self.check_length(encoder, recipe.windows.length)
         if self._masks and self.tokenizer.mask_id is None:
             what, hint = "its tokenizer has no mask token", "set masking.mentions=none and loss.mlm_weight=0"
             raise InputError(f"encoder: {recipe.encoder}", what, hint)

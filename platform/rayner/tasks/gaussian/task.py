@@ -96,7 +96,7 @@ class GaussianTask(TagTask[GaussianRecipe]):
     def build(self) -> GaussianEncoder:
         """The encoder and new heads."""
         encoder = self.encoder()
-        self.check_windows(encoder)
+        self.check_length(encoder, self.recipe.windows.length)
         return GaussianEncoder(encoder, self.recipe.model.embedding_size, self.recipe.model.dropout)
 
     def collate(self, examples: Sequence[Mapping[str, Any]], seeds: Sequence[Seed]) -> GaussianBatch:

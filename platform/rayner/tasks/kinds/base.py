@@ -19,6 +19,15 @@ from rayner.tasks.base import Mode, ParallelMap, Predictor
 
 FOLDER = "THIS_FOLDER"
 """In place of the checkpoint's folder in the commands of a card."""
+OF_ENCODER: Mapping[str, Sequence[str]] = {
+    "commands": [f"rayner train RECIPE --set encoder={FOLDER} --out RUN"],
+    "python": [
+        "from rayner.models.encoder import load_encoder",
+        "",
+        f'encoder = load_encoder("{FOLDER}")',
+    ],
+}
+"""What a card says of a pre-training, whose encoder another task starts from."""
 
 
 class GoldItems(NamedTuple):
@@ -69,7 +78,7 @@ class Kind(Protocol):
     name: str
     metrics: Mapping[str, Mode]
     """Those that are reported at the top level, with whether more or less is better; the main one first."""
-    evaluation_options: Mapping[str, Any]
+    evaluation_options: Mapping[str, Any] = {}
     """Options of a predictor whose answers are to be scored."""
 
     def read(
@@ -91,17 +100,17 @@ class Kind(Protocol):
 
     def scored(self, item: Any) -> Any:
         """What scores are made of, of an item or its answer: all of it, or what fits into memory."""
-        ...
+        return item
 
     def intervals(
         self, gold: Sequence[Any], predicted: Sequence[Any], metrics: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Bootstrap intervals of the metrics."""
-        ...
+        """Bootstrap intervals of the metrics; by default none."""
+        return {}
 
     def curves(self, gold: Sequence[Any], predicted: Sequence[Any]) -> dict[str, Any]:
-        """Points of curves that a report draws; may be empty."""
-        ...
+        """Points of curves that a report draws; by default none."""
+        return {}
 
     def to_tables(self, gold: Sequence[Any], predicted: Sequence[Any]) -> dict[str, pa.Table]:
         """Gold and predicted items as tables, by file name."""

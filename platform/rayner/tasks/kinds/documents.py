@@ -23,7 +23,7 @@ from rayner.files.fetching import is_there
 from rayner.files.uris import uri_of
 from rayner.metrics.intervals import span_intervals
 from rayner.tasks.base import Mode, ParallelMap, Predictor
-from rayner.tasks.kinds.base import FOLDER, Card, GoldItems, Source, held_out_documents
+from rayner.tasks.kinds.base import FOLDER, Card, GoldItems, Kind, Source, held_out_documents
 from rayner.tasks.splits import Change, Split, change_of, document_units, read_documents
 from rayner.tasks.splits import Documents as FoundDocuments
 
@@ -66,14 +66,13 @@ class StreamedDocuments:
             yield from read_documents(unit, self.change)
 
 
-class Documents:
+class Documents(Kind):
     """Documents, scored by the spans of their mentions."""
 
     name = "documents"
     metrics: Mapping[str, Mode] = dict.fromkeys(
         ("f1", "precision", "recall", "macro_f1", "start_f1", "end_f1", "loose_f1"), "max"
     )
-    evaluation_options: Mapping[str, Any] = {}
 
     def read(
         self,
@@ -103,10 +102,6 @@ class Documents:
     ) -> dict[str, Any]:
         """Of span metrics."""
         return span_intervals(gold, predicted, list(metrics.get("per_type", {})) or None)
-
-    def curves(self, gold: Sequence[Document], predicted: Sequence[Document]) -> dict[str, Any]:
-        """None."""
-        return {}
 
     def to_tables(self, gold: Sequence[Document], predicted: Sequence[Document]) -> dict[str, pa.Table]:
         """`gold` and `predictions`."""

@@ -28,7 +28,7 @@ from rayner.metrics.linking import RANKS, coverage_points, judge, roc_points
 from rayner.metrics.linking_intervals import linking_intervals
 from rayner.retrieval.names import Found
 from rayner.tasks.base import Mode, ParallelMap, Predictor
-from rayner.tasks.kinds.base import FOLDER, Card, GoldItems, Source, lines_file, shell_path
+from rayner.tasks.kinds.base import FOLDER, Card, GoldItems, Kind, Source, lines_file, shell_path
 from rayner.tasks.standardizer.predictor import Answer, Standardizer
 
 log = logging.getLogger(__name__)
@@ -64,7 +64,7 @@ ANSWER_SCHEMA = pa.schema(
 _ANSWER = ("entity_id", "score", "margin", "probability", "reason")
 
 
-class Mentions:
+class Mentions(Kind):
     """Mention strings, scored by the entities that they are linked to."""
 
     name = "mentions"
@@ -104,10 +104,6 @@ class Mentions:
             log.warning("cannot be read: %s; the first: %s: %s", rows, first.where, first.what)
         gold, unknown = _known(reading.mentions, predictor)
         return GoldItems(gold, {"rejected": len(reading.rejects), "unknown": unknown})
-
-    def scored(self, item: Any) -> Any:
-        """All of it: a string, or its answer."""
-        return item
 
     def intervals(
         self, gold: Sequence[MentionString], predicted: Sequence[Answer], metrics: Mapping[str, Any]

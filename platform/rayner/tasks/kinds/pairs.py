@@ -14,7 +14,7 @@ from rayner.config.recipe_files import corpus_paths
 from rayner.metrics.ranking import relevance_intervals
 from rayner.supervision.context_rows import ContextRow, row_to_json
 from rayner.tasks.base import Mode, ParallelMap, Predictor
-from rayner.tasks.kinds.base import FOLDER, Card, GoldItems, Source, lines_file
+from rayner.tasks.kinds.base import FOLDER, Card, GoldItems, Kind, Source, lines_file
 from rayner.tasks.pair_splits import Relevance, parts_of_pairs, read_pairs, together
 
 _SCHEMA = pa.schema(
@@ -31,7 +31,7 @@ _SCHEMA = pa.schema(
 )
 
 
-class Pairs:
+class Pairs(Kind):
     """Pairs, scored by whether they are taken for relevant."""
 
     name = "pairs"
@@ -39,7 +39,6 @@ class Pairs:
         **dict.fromkeys(("accuracy", "f1", "precision", "recall"), "max"),
         "mse": "min",
     }
-    evaluation_options: Mapping[str, Any] = {}
 
     def read(
         self,
@@ -54,10 +53,6 @@ class Pairs:
         rows, rejected = read_pairs(paths)
         return GoldItems(rows, {"rejected": rejected})
 
-    def scored(self, item: Any) -> Any:
-        """All of it."""
-        return item
-
     def intervals(
         self, gold: Sequence[ContextRow], predicted: Sequence[Relevance], metrics: Mapping[str, Any]
     ) -> dict[str, Any]:
@@ -67,10 +62,6 @@ class Pairs:
             [answer.score for answer in predicted],
             [together(pair) for pair in gold],
         )
-
-    def curves(self, gold: Sequence[ContextRow], predicted: Sequence[Relevance]) -> dict[str, Any]:
-        """None."""
-        return {}
 
     def to_tables(self, gold: Sequence[ContextRow], predicted: Sequence[Relevance]) -> dict[str, pa.Table]:
         """`pairs`, each with its answer."""

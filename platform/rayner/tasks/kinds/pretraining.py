@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rayner.config import DocumentRecipe
-from rayner.tasks.kinds.base import FOLDER, Card
+from rayner.tasks.kinds.base import OF_ENCODER, Card
 from rayner.tasks.kinds.documents import Documents
 
 
@@ -12,16 +12,4 @@ class PretrainingDocuments(Documents):
 
     def card(self, recipe: DocumentRecipe) -> Card:
         """The types, and how another task starts from the encoder."""
-        override = f"encoder={FOLDER}"
-        return (
-            super()
-            .card(recipe)
-            ._replace(
-                commands=[f"rayner train RECIPE --set {override} --out RUN"],
-                python=[
-                    "from rayner.models.encoder import load_encoder",
-                    "",
-                    f'encoder = load_encoder("{FOLDER}")',
-                ],
-            )
-        )
+        return super().card(recipe)._replace(**OF_ENCODER)

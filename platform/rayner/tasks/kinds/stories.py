@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from rayner.data.schema import Document
 from rayner.tasks.base import Mode
-from rayner.tasks.kinds.base import FOLDER, Card, held_out_documents
+from rayner.tasks.kinds.base import OF_ENCODER, Card, held_out_documents
 from rayner.tasks.kinds.documents import Documents
 
 
@@ -41,10 +41,5 @@ class Stories(Documents):
             about=[
                 "A pre-trained encoder (EnCore, Mtumbuka and Schockaert 2024): it answers nothing itself."
             ],
-            commands=[f"rayner train RECIPE --set encoder={FOLDER} --out RUN"],
-            python=[
-                "from rayner.models.encoder import load_encoder",
-                "",
-                f'encoder = load_encoder("{FOLDER}")',
-            ],
+            **OF_ENCODER,
         )

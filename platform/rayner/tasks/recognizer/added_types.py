@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from rayner.config import AddedTypes, RecognizerRecipe, SpanDecoding
-from rayner.config.recipe_files import Recipes, parse_settings
+from rayner.config.recipe_files import Recipes, flat, parse_settings
 from rayner.data.schema import Document
 from rayner.errors import CheckpointError, CorpusError, RecipeError
 from rayner.files.fetching import local
@@ -49,10 +49,10 @@ def with_added_types(recipe: RecognizerRecipe, checkpoint: Path) -> RecognizerRe
         hint = "name only new types in `types`"
         raise RecipeError("types", f"{both[0]!r} is a type that {checkpoint} already has", hint)
     kept = base.model_dump(mode="json", include=set(_AS_IT_IS))
-    for key, value in _leaves(recipe.model_dump(mode="json", include=set(_AS_IT_IS), exclude_unset=True)):
-        if (stays := _at(kept, key)) != value:
+    for key, value in flat(recipe.model_dump(mode="json", include=set(_AS_IT_IS), exclude_unset=True)):
+        if (stays := _at(kept, key.split("."))) != value:
             what = f"is {value!r}, but {stays!r} in {checkpoint}, which stays as it is"
-            raise RecipeError(".".join(key), what, "leave it out")
+            raise RecipeError(key, what, "leave it out")
     added = AddedTypes(
         checkpoint=uri_of(named) or os.path.abspath(named),
         version=manifest_version(folder, base.task),
@@ -162,14 +162,6 @@ def read_base(folder: Path) -> RecognizerRecipe:
     if task not in _RECIPES:
         raise CheckpointError(str(folder), f"holds a {task}", "types are added to a recognizer")
     return cast(RecognizerRecipe, read_known_recipe(folder, _RECIPES))
-
-
-def _leaves(values: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    if isinstance(values, dict) and values:
-        for key, value in values.items():
-            yield from _leaves(value, (*path, key))
-    elif path and values != {}:
-        yield path, values
 
 
 def _at(values: Any, path: Sequence[str]) -> Any:

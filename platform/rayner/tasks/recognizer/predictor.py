@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -47,7 +48,6 @@ class Recognizer:
         names: of the types.
         types: their vectors.
         decoding: how spans become mentions.
-        shift: added to every threshold.
         new_types: those that were not in the training, with how their threshold is had.
         calibration: what makes probabilities of margins; None for the logistic function. It changes no
             mention but its score.
@@ -63,7 +63,6 @@ class Recognizer:
         names: Sequence[str],
         types: TypeVectors,
         decoding: SpanDecoding,
-        shift: float = 0.0,
         new_types: Mapping[str, Threshold] | None = None,
         calibration: ScoreCalibration | None = None,
     ) -> None:
@@ -75,7 +74,7 @@ class Recognizer:
         self.new_types: dict[str, Threshold] = dict(new_types or {})
         self._types = types
         self._decoding = decoding
-        self._shift = shift
+        self._shift = 0.0
         self._most_found: int | None = None
         self._calibration = calibration
 
@@ -86,23 +85,24 @@ class Recognizer:
 
     def adjusted(self, options: Any) -> Recognizer:
         """The same types, their vectors not computed again, with the options' shift and overlap."""
-        decoding = self._decoding
+        found = self.shifted(options.shift)
         if options.overlap is not None:
-            decoding = decoding.model_copy(update={"overlap": options.overlap})
-        found = self._changed(decoding, options.shift)
+            found._decoding = self._decoding.model_copy(update={"overlap": options.overlap})
         # A request may ask for all spans, of a thousand types.
         found._most_found = MOST_FOUND if options.shift < 0 else None
         return found
 
     def shifted(self, shift: float) -> Recognizer:
         """The same, with the shift added to every threshold."""
-        return self._changed(self._decoding, shift)
+        found = copy(self)
+        found._shift = shift
+        return found
 
     def with_thresholds(self, moved: Mapping[str, float]) -> Recognizer:
         """The same, with the threshold of each type that is named moved by its number."""
         if not moved:
             return self
-        found = self._changed(self._decoding, self._shift)
+        found = copy(self)
         scale = self._model.log_scale.exp()
         shifts = scale.new_tensor([moved.get(name, 0.0) for name in self.names])
         offsets = torch.zeros(len(self.names), 3, device=scale.device, dtype=scale.dtype)
@@ -111,18 +111,6 @@ class Recognizer:
         before = self._types.offsets
         found._types = self._types._replace(offsets=offsets if before is None else before + offsets)
         return found
-
-    def _changed(self, decoding: SpanDecoding, shift: float) -> Recognizer:
-        return Recognizer(
-            self._task,
-            self._model,
-            self.names,
-            self._types,
-            decoding,
-            shift,
-            self.new_types,
-            self._calibration,
-        )
 
     def prepare(self, item: Document) -> list[TextWindow]:
         """The windows of a document."""

@@ -28,7 +28,7 @@ from rayner.models.encoder import Tokenizer
 from rayner.models.own_vectors import OwnVectors
 from rayner.models.type_inputs import TypeInputs
 from rayner.tasks.base import Counts, Output, Progress, Seed, Size
-from rayner.tasks.document_task import DocumentTask, bool_rows
+from rayner.tasks.document_task import DocumentTask
 from rayner.tasks.document_windows import Gold, TextWindow, pad
 from rayner.tasks.predictor_options import Options
 from rayner.tasks.recognizer import calibration
@@ -133,9 +133,7 @@ class RecognizerTask(DocumentTask[RecognizerRecipe]):
         ids, mask = self.padded([np.asarray(e["ids"]) for e in examples])
 
         def marked(column: str) -> Tensor:
-            return torch.from_numpy(
-                pad(bool_rows([e[column] for e in examples]), ids.shape[1], False, shift=1)
-            )
+            return torch.from_numpy(pad([e[column] for e in examples], ids.shape[1], False, shift=1))
 
         return SpanBatch(
             ids,
@@ -169,7 +167,7 @@ class RecognizerTask(DocumentTask[RecognizerRecipe]):
         """Both encoders start from the recipe's encoder."""
         settings = self.recipe.model
         text_encoder = self.encoder()
-        self.check_windows(text_encoder)
+        self.check_length(text_encoder, self.recipe.windows.length)
         separate = settings.encoders == "separate" and settings.type_encoding != "atomic"
         type_encoder = self.encoder() if separate else None
         return BiEncoder(settings, text_encoder, type_encoder, len(self.names), self.own_vectors())

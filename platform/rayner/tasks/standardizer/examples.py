@@ -11,7 +11,7 @@ import numpy as np
 from rayner.config.standardizer import VariantSettings
 from rayner.data.schema import Entity
 from rayner.data.string_hashes import number_of
-from rayner.supervision.name_variants import always_vary, first_prefix, vary
+from rayner.supervision.name_variants import first_prefix, vary
 from rayner.tasks.base import Seed
 from rayner.tasks.document_windows import SPECIAL_TOKENS
 from rayner.tasks.standardizer.encoding import LONGEST
@@ -67,5 +67,4 @@ def varied(example: Mapping[str, Any], settings: VariantSettings, seed: Seed) ->
     text, how = example["text"], example["vary"]
     if how == "never" or not settings.total:
         return text
-    change = always_vary if how == "always" else vary
-    return change(text, settings, np.random.default_rng(seed), example["prefix"])
+    return vary(text, settings, np.random.default_rng(seed), example["prefix"], how == "always")

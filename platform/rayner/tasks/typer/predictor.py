@@ -177,34 +177,12 @@ class TypePredictor:
         return mention, kind, logits[mention, kind], above[mention, kind]
 
 
-class TypeStage:
+class TypeStage(TypePredictor):
     """A typer after a stage that finds mentions: its metrics beside those of that stage."""
 
-    forward_cost = TypePredictor.forward_cost
-    whole = TypePredictor.whole
-
     def __init__(self, predictor: TypePredictor) -> None:
-        self._predictor = predictor
-        self.tokens_per_batch = predictor.tokens_per_batch
+        vars(self).update(vars(predictor))
         self.fine_types = predictor.types
-
-    def prepare(self, item: Document) -> list[MentionWindow]:
-        """As the predictor."""
-        return self._predictor.prepare(item)
-
-    def length_of(self, window: MentionWindow) -> int:
-        """As the predictor."""
-        return self._predictor.length_of(window)
-
-    def forward(self, windows: Sequence[MentionWindow]) -> list[FoundTypes]:
-        """As the predictor."""
-        return self._predictor.forward(windows)
-
-    def finish(
-        self, item: Document, windows: Sequence[MentionWindow], scores: Sequence[FoundTypes]
-    ) -> Document:
-        """As the predictor."""
-        return self._predictor.finish(item, windows, scores)
 
     def evaluate(self, predicted: Sequence[Document], gold: Sequence[Document]) -> dict[str, Any]:
         """`types_accuracy, types_macro_f1, types_micro_f1, ...`; mentions are the same if their spans are.

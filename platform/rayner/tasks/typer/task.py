@@ -188,9 +188,7 @@ class TyperTask(CorpusTask[TyperRecipe]):
         """The encoder and a new head."""
         settings, encoder = self.recipe.model, self.encoder()
         _ = self._windows
-        if self.recipe.windows.length > encoder.max_length:
-            what = f"{self.recipe.windows.length} sub-words do not fit the encoder"
-            raise RecipeError("windows.length", what, f"it takes {encoder.max_length}")
+        self.check_length(encoder, self.recipe.windows.length)
         of_types = self.encoder() if settings.head == "labels" and settings.train_encoder else None
         model = Typer(encoder, len(self.names), settings, of_types)
         model.thresholds.fill_(logit(self.recipe.decoding.value))
