@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from rayner.data.corpus_check import (
-    Findings,
+    Finding,
     Overlap,
     Place,
     document_findings,
@@ -15,6 +16,19 @@ from rayner.data.corpus_check import (
     width_findings,
 )
 from rayner.data.schema import Document
+
+
+class Findings:
+    def __init__(self) -> None:
+        self.findings: list[Finding] = []
+
+    @property
+    def counts(self) -> Counter[str]:
+        return Counter(finding.kind for finding in self.findings)
+
+    @property
+    def errors(self) -> list[Finding]:
+        return [finding for finding in self.findings if finding.severity == "error"]
 
 
 def check_in_memory(

@@ -12,7 +12,7 @@ from rayner.data.schema import Entity
 
 def findings_of(*entities: Entity, parents=None):
     places = [f"kb:{number}" for number in range(1, len(entities) + 1)]
-    return check_knowledge_base(KnowledgeBase(list(entities), places, parents or {})).findings
+    return check_knowledge_base(KnowledgeBase(list(entities), places, parents or {}))
 
 
 GOUT, ASTHMA = Entity("1", "gout", ("podagra",)), Entity("2", "asthma", ("wheeze",))
@@ -101,7 +101,7 @@ def test_what_the_reader_rejected_or_merged_is_found_too(tmp_path):
     path = tmp_path / "kb.jsonl"
     rows = ['{"id": 1, "name": "a", "aliases": ["x"]}', '{"id": 1, "name": "A"}', '{"id": 1, "name": "b"}']
     path.write_text("\n".join([*rows, '{"id": 2, "name": ""}', '{"id": 3, "name": "c", "aliases": ["y"]}']))
-    found = check_knowledge_base(read_knowledge_base(path)).findings
+    found = check_knowledge_base(read_knowledge_base(path))
     assert [(f.kind, f.severity, f.where) for f in found] == [
         ("duplicate id", "error", f"{path}:3"),
         ("empty name", "error", f"{path}:4"),

@@ -15,10 +15,9 @@ import pytest
 
 from rayner.errors import InputError, RaynerError, StorageError
 from rayner.files import locks
-from rayner.files.locks import locked
+from rayner.files.locks import LOCK, locked
 from rayner.files.places import place_of
 from rayner.runtime.annotation.output_folder import Output
-from rayner.runtime.sweeps.folder import lock_sweep
 
 HOLD = """
 import sys
@@ -90,7 +89,7 @@ def test_a_file_system_without_locks_is_no_other_process(
     monkeypatch.setattr(fcntl, "flock", fail)
     opened = {
         "lock": lambda: locked(tmp_path / ".lock", "runs here", 60),
-        "sweep": lambda: lock_sweep(tmp_path),
+        "sweep": lambda: locked(tmp_path / LOCK, "runs a sweep in this folder"),
         "annotation": lambda: Output(place_of(str(tmp_path))).locked(),
     }[what]
     with (

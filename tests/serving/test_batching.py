@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from rayner.serving.batching import BATCHES_PER_ROUND, TokenBatcher
-from rayner.serving.metrics import NoMeter
+from rayner.serving.metrics import Meter
 from rayner.serving.problems import TooLarge
 from rayner.tasks.document_windows import Found
 
@@ -49,7 +49,7 @@ class Echo:
         return {}
 
 
-class Told(NoMeter):
+class Told(Meter):
     """Keeps what it is told of batches and of windows that wait."""
 
     def __init__(self) -> None:
@@ -63,9 +63,9 @@ class Told(NoMeter):
         self.waits.append(windows)
 
 
-def run(work: Any, meter: NoMeter | None = None) -> Any:
+def run(work: Any, meter: Meter | None = None) -> Any:
     async def main() -> Any:
-        batcher = TokenBatcher(BUDGET, meter or NoMeter())
+        batcher = TokenBatcher(BUDGET, meter or Meter())
         try:
             return await asyncio.wait_for(work(batcher), 300)
         finally:

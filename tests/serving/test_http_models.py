@@ -15,7 +15,7 @@ import rayner
 from rayner.data.writers import write_jsonl
 from rayner.serving.application_settings import ApplicationSettings, ModelSettings
 from rayner.serving.http import create_app
-from rayner.serving.metrics import NoMeter, RayMeter
+from rayner.serving.metrics import Meter, RayMeter
 from rayner.serving.service import Service
 from rayner.tasks.checkpoint import save_checkpoint, version_of
 from tests.serving.checkpoints import (
@@ -194,7 +194,7 @@ def test_a_change_loads_what_is_new_and_fails_whole(folder: Path, tmp_path: Path
 
 
 def test_what_is_counted_tells_models_apart(folder: Path) -> None:
-    class Counted(NoMeter):
+    class Counted(Meter):
         counts: ClassVar[list[tuple[str, str, int, int, int]]] = []
 
         def answered(

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Group
-from rich.table import Table
 from rich.text import Text
 
-from rayner.cli.linking_tables import titled
+from rayner.cli.linking_tables import table_of, titled
 from rayner.cli.printing import percent, percents, visible
 from rayner.metrics.outcome_names import BOUND_NAMES, GIVEN_NAMES, LEVEL_NAMES, OUTCOME_NAMES
 
@@ -23,7 +22,7 @@ def end_to_end_tables(whole: Mapping[str, Any]) -> Group:
 
 
 def _levels(whole: Mapping[str, Any]) -> Group:
-    table = _table("right in", "precision", "recall", "F1", "interval", "mentions")
+    table = table_of("right in", "precision", "recall", "F1", "interval", "mentions")
     intervals = (whole.get("intervals") or {}).get("levels", {})
     unknown = whole["unknown"]
     for name, scores in whole["levels"].items():
@@ -40,7 +39,7 @@ def _levels(whole: Mapping[str, Any]) -> Group:
 
 
 def _outcomes(whole: Mapping[str, Any]) -> Group:
-    table = _table("gold mentions", "number", "share", "interval")
+    table = table_of("gold mentions", "number", "share", "interval")
     intervals = (whole.get("intervals") or {}).get("shares", {})
     for name, count in whole["outcomes"].items():
         if count:
@@ -55,7 +54,7 @@ def _outcomes(whole: Mapping[str, Any]) -> Group:
 
 
 def _accuracy(whole: Mapping[str, Any]) -> Group:
-    table = _table("entities, given", "right", "known entity", "among candidates", "NIL", "mentions")
+    table = table_of("entities, given", "right", "known entity", "among candidates", "NIL", "mentions")
     for given, scores in whole["accuracy"].items():
         values = [percent(scores[name]) for name in ("entity", "known", "candidates", "nil")]
         table.add_row(GIVEN_NAMES[given], *values, f"{scores['mentions']:,}")
@@ -63,21 +62,13 @@ def _accuracy(whole: Mapping[str, Any]) -> Group:
 
 
 def _bounds(whole: Mapping[str, Any]) -> Group:
-    table = _table("if perfect", "F1", "gain", "interval of F1")
+    table = table_of("if perfect", "F1", "gain", "interval of F1")
     intervals = (whole.get("intervals") or {}).get("bounds", {})
     now = whole["bounds"]["as_is"]
     for name, value in whole["bounds"].items():
         gain = "" if name == "as_is" or value is None else f"{100 * (value - now):+.1f}"
         table.add_row(BOUND_NAMES[name], percent(value), gain, _interval(intervals.get(name)))
     return titled("F1 of the whole if one part were perfect", table)
-
-
-def _table(first: str, *others: str) -> Table:
-    table = Table(caption_justify="left")
-    table.add_column(first)
-    for name in others:
-        table.add_column(name, justify="right")
-    return table
 
 
 def _interval(pair: Sequence[float] | None) -> str:

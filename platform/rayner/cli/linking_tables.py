@@ -22,6 +22,15 @@ def titled(title: str, table: Table) -> Group:
     return Group(Text(title, "italic"), table)
 
 
+def table_of(first: str, *others: str) -> Table:
+    """A table whose other columns hold numbers."""
+    table = Table(caption_justify="left")
+    table.add_column(first)
+    for name in others:
+        table.add_column(name, justify="right")
+    return table
+
+
 def linking_table(metrics: Mapping[str, Any], title: str) -> Group:
     """The metrics of `score_linking` in percent: of all mentions, and of seen and unseen strings."""
     table = Table(caption_justify="left")

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rayner.cli.end_to_end_tables import end_to_end_tables
-from rayner.cli.linking_tables import linking_table, titled
+from rayner.cli.linking_tables import linking_table, table_of, titled
 from rayner.cli.printing import percent, percents, print_summary, visible
 from rayner.counted import counted
 from rayner.files.uris import with_uris
@@ -93,10 +93,7 @@ def _with_precision(result: Mapping[str, Any]) -> dict[str, Any]:
 def scores_table(metrics: Mapping[str, Any], title: str) -> Group:
     """Precision, recall and F1 of each type (of many, of those with most mentions) and of all, in percent,
     from the metrics of `score_spans`."""
-    table = Table(caption_justify="left")
-    table.add_column("type")
-    for name in ("precision", "recall", "F1", "mentions"):
-        table.add_column(name, justify="right")
+    table = table_of("type", "precision", "recall", "F1", "mentions")
     per_type = metrics.get("per_type", {})
     shown = list(per_type)
     if len(shown) > MOST_TYPES:
@@ -119,10 +116,8 @@ def scores_table(metrics: Mapping[str, Any], title: str) -> Group:
 
 def added_types_table(found: Mapping[str, Any]) -> Group:
     """What the mentions of the types that were there lose to added types in flat decoding."""
-    table = Table()
-    table.add_column("type")
-    for name in ("found before", "after", "lost", "of these right", "gained", "F1 before", "after"):
-        table.add_column(name, justify="right")
+    columns = ("found before", "after", "lost", "of these right", "gained", "F1 before", "after")
+    table = table_of("type", *columns)
     for name, row in found["per_type"].items():
         table.add_row(Text(visible(name, True)), *_effects(row))
     table.add_section()

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rayner.data.plans import Plan, group_codes, places_by, ranges
+from rayner.data.plans import Plan, group_codes, places_by, ranges, rounded_up, units_of
 
 COST_OF_A_FORWARD = 32
 """What a forward pass costs beside its own, in tokens: sentences pass fastest with it on a core."""
@@ -58,7 +58,8 @@ def plan(
     if codes is None or (codes < 0).all():
         borders = _borders(np.sort(lengths), np.ones(1, np.int64), budget)
         return _shuffled(places_by(_mixed(lengths, rng)), borders, rng)
-    members, sizes = _units(codes)
+    members, sizes = units_of(codes)
+    members = _small(members)
     begins = np.cumsum(sizes) - sizes
     longest = np.maximum.reduceat(lengths[members], begins)
     del lengths, codes  # 10^7 examples are planned within 1 GB
@@ -113,17 +114,9 @@ def _cheapest_borders(widths: np.ndarray, room: np.ndarray, cost: int) -> np.nda
     return np.array(borders[::-1])
 
 
-def _units(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The examples [N] unit by unit, and how many each has [U]: groups, and examples that stand alone."""
-    alone = np.flatnonzero(codes < 0)
-    units = codes.copy()
-    units[alone] = codes.max() + 1 + np.arange(len(alone))
-    return _small(places_by(units)), np.bincount(units)
-
-
 def _dealt(longest: np.ndarray, sizes: np.ndarray, budget: int, seed: int, rng: np.random.Generator) -> Plan:
     """A plan of units of so many examples, the longest of which are so long; both [U]."""
-    rows = _rounded_up(sizes)
+    rows = rounded_up(sizes, 4)
     kind = np.searchsorted(np.unique(rows), rows)
     # Units of one length lie in any order of their sizes, which is that of every epoch.
     laid_out = places_by(longest * _DRAWS + np.random.default_rng(seed).integers(_DRAWS, size=len(sizes)))
@@ -132,12 +125,6 @@ def _dealt(longest: np.ndarray, sizes: np.ndarray, budget: int, seed: int, rng: 
     order = np.empty_like(laid_out)
     order[places_by(kind[laid_out])] = places_by(kind * (mixed.max() + 1) + mixed)
     return _shuffled(order, borders, rng)
-
-
-def _rounded_up(sizes: np.ndarray) -> np.ndarray:
-    """To classes less than an eighth apart, exact below 16, so that few units are alone in their class."""
-    finest = np.left_shift(1, np.maximum(np.frexp(sizes)[1] - 4, 0))
-    return -(-sizes // finest) * finest
 
 
 def _mixed(lengths: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -51,23 +50,6 @@ class Finding:
         # Of what was fetched from a URI, whoever reads this knows the URI alone.
         for name in ("where", "what"):
             object.__setattr__(self, name, with_uris(getattr(self, name)))
-
-
-@dataclass(slots=True)
-class Findings:
-    """All that was found, in the order of the documents, then what concerns several splits."""
-
-    findings: list[Finding] = field(default_factory=list)
-
-    @property
-    def counts(self) -> Counter[str]:
-        """How many findings there are of each kind."""
-        return Counter(finding.kind for finding in self.findings)
-
-    @property
-    def errors(self) -> list[Finding]:
-        """The findings that spoil training or evaluation."""
-        return [finding for finding in self.findings if finding.severity == "error"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from pydantic import BaseModel
 
 from rayner.data.example_sets import ROWS_PER_GROUP, shard_path
+from rayner.data.plans import ranges
 from rayner.errors import RaynerError
 from rayner.files.hashes import sha256_of_files
 from rayner.files.whole import drop_partials, whole_file, write_bytes, write_json
@@ -127,10 +128,10 @@ def finish(folder: Path, key: str, shards: Sequence[int]) -> None:
     files = [files_of_shard(folder, i) for i in range(len(shards))]
     rejected, parts = [one[0] for one in files], [one[1] for one in files]
     tables = [pq.read_table(part) for part in parts]
-    sizes = [len(table) for table in tables]
+    sizes = np.array([len(table) for table in tables], np.int64)
     empty = pa.table({"length": pa.array([], pa.int32()), "group": pa.array([], pa.string())})
     index = pa.concat_tables([empty, *tables])
-    index = index.add_column(0, "row", pa.array(_counted(sizes), pa.int32()))
+    index = index.add_column(0, "row", pa.array(ranges(np.zeros_like(sizes), sizes), pa.int32()))
     index = index.add_column(0, "shard", pa.array(np.repeat(np.arange(len(sizes)), sizes), pa.int32()))
     # Read whole: of small row groups, the footer alone would take more memory than the rows.
     _write_table(index, folder / "index.parquet", max(1, len(index)))
@@ -163,10 +164,6 @@ def _unify_schemas(paths: Sequence[Path]) -> None:
         if len(schema) and not schema.equals(unified):
             rows = pq.read_table(path).to_pylist()
             _write_table(pa.Table.from_pylist(rows, schema=unified), path)
-
-
-def _counted(sizes: Sequence[int]) -> np.ndarray:
-    return np.concatenate([np.empty(0, int), *(np.arange(size) for size in sizes)])
 
 
 def _write_table(table: pa.Table, path: Path, rows_per_group: int = ROWS_PER_GROUP) -> None:

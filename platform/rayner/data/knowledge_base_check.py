@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 
-from rayner.data.corpus_check import Finding, Findings
+from rayner.data.corpus_check import Finding
 from rayner.data.knowledge_bases import KnowledgeBase
 from rayner.data.knowledge_bases.builder import short
 from rayner.data.mention_strings import MOST_CHARACTERS, SEVERAL, normal_form, unanswerable
@@ -14,25 +14,24 @@ from rayner.data.schema import Entity
 SHOWN = 5
 
 
-def check_knowledge_base(base: KnowledgeBase) -> Findings:
+def check_knowledge_base(base: KnowledgeBase) -> list[Finding]:
     """Look at every entity once: ids, names that several share, encoding, parents, aliases."""
-    findings = Findings()
-    add = findings.findings
+    found: list[Finding] = []
     for reject in base.rejects:
-        add.append(Finding(reject.kind, "error", reject.where, reject.what, reject.hint))
+        found.append(Finding(reject.kind, "error", reject.where, reject.what, reject.hint))
     for repeat in base.repeats:
         what = f"the id {repeat.entity_id!r} is also at {repeat.first}; their names agree: merged"
-        add.append(Finding("duplicate id", "warning", repeat.where, what, "keep one"))
+        found.append(Finding("duplicate id", "warning", repeat.where, what, "keep one"))
     for entity, where in zip(base.entities, base.places, strict=True):
-        add += _name_findings(entity, where)
-    add += _joining_ids(base)
-    add += _ambiguous(base)
-    add += _without_alias(base)
-    add += _parent_findings(base)
+        found += _name_findings(entity, where)
+    found += _joining_ids(base)
+    found += _ambiguous(base)
+    found += _without_alias(base)
+    found += _parent_findings(base)
     if len(base.entities) == 1:
         what = f"{base.entities[0].entity_id!r} is the only entity, so there is nothing to choose from"
-        add.append(Finding("one entity", "error", base.places[0], what, "add the others"))
-    return findings
+        found.append(Finding("one entity", "error", base.places[0], what, "add the others"))
+    return found
 
 
 def find_cycles(parents: Mapping[str, Sequence[str]]) -> list[list[str]]:

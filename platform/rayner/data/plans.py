@@ -82,3 +82,17 @@ def ranges(begins: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     found = np.repeat(begins - before, sizes)
     found += np.arange(len(found))
     return found
+
+
+def units_of(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The examples [N] unit by unit, and how many each has [U]: groups, and examples that are alone (< 0)."""
+    alone = np.flatnonzero(codes < 0)
+    units = codes.copy()
+    units[alone] = codes.max(initial=-1) + 1 + np.arange(len(alone))
+    return places_by(units), np.bincount(units)
+
+
+def rounded_up(sizes: np.ndarray, bits: int) -> np.ndarray:
+    """To classes less than `2 ** (1 - bits)` apart, so that few units are alone in theirs."""
+    finest = np.left_shift(1, np.maximum(np.frexp(sizes)[1] - bits, 0))
+    return -(-sizes // finest) * finest

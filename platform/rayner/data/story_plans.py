@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rayner.data.plans import Plan, group_codes, places_by, ranges
+from rayner.data.plans import Plan, group_codes, ranges, rounded_up, units_of
 
 STRETCHES = 4
 """So many fit a step, where there are stories longer than a step."""
@@ -36,7 +36,7 @@ def plan(
     tokens = _sums(lengths, members, sizes)
     if (tokens > budget).any():
         return _of_stretches(lengths, members, sizes, budget, rng)
-    room = _rounded_up(tokens)
+    room = rounded_up(tokens, 3)
     laid_out = np.argsort(room, kind="stable")
     places, ends = _places(room[laid_out], budget)
     dealt = _dealt(room, rng)[places]
@@ -75,7 +75,7 @@ def _of_stretches(
     tokens = np.maximum(lengths, 1).astype(np.int64)[members]
     begins = _runs(tokens, quarter, ends)
     whole = np.add.reduceat(tokens, begins)
-    room = _rounded_up(whole)
+    room = rounded_up(whole, 3)
     parts = _runs(np.sort(room), quarter, np.array([len(room)]))
     dealt = _dealt(room, rng)
     stories = np.searchsorted(ends, begins[dealt[parts]], "right")
@@ -114,20 +114,11 @@ def _runs(tokens: np.ndarray, limit: int, ends: np.ndarray) -> np.ndarray:
 
 def _stories(groups: Sequence[str | None] | np.ndarray | None, number: int) -> tuple[np.ndarray, np.ndarray]:
     """Examples by story [N], and how many each story has."""
-    codes = np.full(number, -1) if groups is None else group_codes(groups).astype(np.int64)
-    singles = np.flatnonzero(codes < 0)
-    codes[singles] = codes.max(initial=-1) + 1 + np.arange(len(singles))
-    return places_by(codes), np.bincount(codes)
+    return units_of(np.full(number, -1) if groups is None else group_codes(groups).astype(np.int64))
 
 
 def _sums(lengths: np.ndarray, members: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     return np.add.reduceat(np.maximum(lengths, 1).astype(np.int64)[members], np.cumsum(sizes) - sizes)
-
-
-def _rounded_up(tokens: np.ndarray) -> np.ndarray:
-    """To classes less than a quarter apart, so that few stories are alone in their class."""
-    finest = np.left_shift(1, np.maximum(np.frexp(tokens)[1] - 3, 0))
-    return -(-tokens // finest) * finest
 
 
 def _places(room: np.ndarray, budget: int) -> tuple[np.ndarray, np.ndarray]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 
-class Meter(Protocol):
-    """Where counts go."""
+class Meter:
+    """Where counts go; this one counts nothing."""
 
     def answered(
         self, endpoint: str, model: str, items: int, windows: int, mentions: int, seconds: float
@@ -17,51 +17,25 @@ class Meter(Protocol):
         Args:
             model: the name of that which answered; empty where it has none.
         """
-        ...
 
     def batch(self, windows: int, tokens: int, padded: int) -> None:
         """The model read a batch."""
-        ...
 
     def waiting(self, windows: int) -> None:
         """Windows that wait for the model."""
-        ...
 
     def swapped(self, versions: Mapping[str, str], *, failed: bool) -> None:
         """New models came in, or did not."""
-        ...
 
     def answering(self, versions: Mapping[str, str]) -> None:
         """These models answer now; to be said again and again."""
-        ...
-
-
-class NoMeter:
-    """Counts nothing."""
-
-    def answered(
-        self, endpoint: str, model: str, items: int, windows: int, mentions: int, seconds: float
-    ) -> None:
-        """Nothing."""
-
-    def batch(self, windows: int, tokens: int, padded: int) -> None:
-        """Nothing."""
-
-    def waiting(self, windows: int) -> None:
-        """Nothing."""
-
-    def swapped(self, versions: Mapping[str, str], *, failed: bool) -> None:
-        """Nothing."""
-
-    def answering(self, versions: Mapping[str, str]) -> None:
-        """Nothing."""
 
 
 _SECONDS: list[float] = [0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120]
 _TOKENS: list[float] = [64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 65536]
 
 
-class RayMeter:
+class RayMeter(Meter):
     """Counts with Ray, beside Serve's own metrics; `ray_` is before each name on the metrics port."""
 
     def __init__(self) -> None:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from rayner.config.documents import described, first_repeated
 from rayner.data.schema import Document
@@ -20,7 +20,7 @@ from rayner.serving.application_settings import (
 )
 from rayner.serving.composition import composed_models
 from rayner.serving.knowledge import Choice, one_base
-from rayner.serving.metrics import Meter, NoMeter
+from rayner.serving.metrics import Meter
 from rayner.serving.model_schemas import ModelsReply
 from rayner.serving.models import Models, load_models
 from rayner.serving.predictors import PredictorCache
@@ -51,6 +51,7 @@ from rayner.tasks.predict import Predicted
 from rayner.tasks.predictor_options import Options
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 _MANY = 1000
 """Mentions and candidates from which on a reply takes so long that other requests would wait for it."""
 
@@ -76,7 +77,7 @@ class Service:
         stages: Mapping[str, Ask] | None = None,
     ) -> None:
         self.settings = settings
-        self._meter = meter or NoMeter()
+        self._meter = meter or Meter()
         self._device = device
         self._reader = Reader(settings.batching, self._meter, device, settings.limits.found)
         self._stages = stages
@@ -157,20 +158,7 @@ class Service:
             TooLarge: more documents, characters, types or found spans than the limits allow.
             InputError: as `Models.asked`, or options that the recognizer does not have.
         """
-        began = time.perf_counter()
-        check_texts(request, self.settings.limits)
-        models = self.models
-        model, recognizer = models.asked(request.model, "recognizer")
-        pipeline = model.pipeline
-        options = options_of(request, recognizer, overlap=request.overlap)
-        documents = documents_of(request.documents)
-        found = await self._read("recognize", request, model, Asked(options), documents, began)
-        if request.contexts:
-            found = await _with_contexts(found, pipeline)
-        unlearned = await new_types(pipeline.stages, recognizer, options)
-        versions = models.versions(pipeline.versions())
-        made = partial(recognize_reply, found, unlearned, versions, request.contexts)
-        return await aside(made, _is_long(found))
+        return await self._found("recognize", request, recognize_reply)
 
     @by_one_set_of_models
     async def type_mentions(self, request: TypeRequest) -> TypeReply:
@@ -201,24 +189,7 @@ class Service:
             TooLarge: as `recognize`, or more candidates than the limits allow.
             InputError: as `recognize`, or as `one_base`.
         """
-        began = time.perf_counter()
-        check_texts(request, self.settings.limits)
-        models = self.models
-        model, recognizer = models.asked(request.model, "recognizer")
-        pipeline = model.pipeline
-        options = options_of(request, recognizer, overlap=request.overlap)
-        bases = models.bases_of(model, request.knowledge_base)
-        asked = Asked(options, bases, Choice(request.top_k, request.operating_point, request.nil_share))
-        documents = documents_of(request.documents)
-        linking = [models.knowledge_bases[name].about for name in bases]
-        check = partial(check_linked, linking, request.top_k, self.settings.limits.candidates)
-        found = await self._read("annotate", request, model, asked, documents, began, check)
-        if request.contexts:
-            found = await _with_contexts(found, pipeline)
-        versions = models.versions(pipeline.versions(), bases)
-        unlearned = await new_types(pipeline.stages, recognizer, options)
-        made = partial(annotate_reply, found, unlearned, versions, request.contexts)
-        return await aside(made, _is_long(found))
+        return await self._found("annotate", request, annotate_reply)
 
     @by_one_set_of_models
     async def standardize(self, request: StandardizeRequest) -> StandardizeReply:
@@ -250,6 +221,28 @@ class Service:
         if self._change is not None:
             self._change.cancel()
         await self._reader.close()
+
+    async def _found(self, endpoint: str, request: RecognizeRequest, reply: Callable[..., T]) -> T:
+        began = time.perf_counter()
+        check_texts(request, self.settings.limits)
+        models = self.models
+        model, recognizer = models.asked(request.model, "recognizer")
+        pipeline = model.pipeline
+        options = options_of(request, recognizer, overlap=request.overlap)
+        asked = Asked(options)
+        if isinstance(request, AnnotateRequest):
+            choice = Choice(request.top_k, request.operating_point, request.nil_share)
+            asked = Asked(options, models.bases_of(model, request.knowledge_base), choice)
+        linking = [models.knowledge_bases[name].about for name in asked.bases]
+        check = partial(check_linked, linking, asked.choice.top_k, self.settings.limits.candidates)
+        documents = documents_of(request.documents)
+        found = await self._read(endpoint, request, model, asked, documents, began, check)
+        if request.contexts:
+            found = await _with_contexts(found, pipeline)
+        versions = models.versions(pipeline.versions(), asked.bases)
+        unlearned = await new_types(pipeline.stages, recognizer, options)
+        made = partial(reply, found, unlearned, versions, request.contexts)
+        return await aside(made, _is_long(found))
 
     async def _read(
         self,

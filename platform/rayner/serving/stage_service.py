@@ -12,7 +12,7 @@ from rayner.errors import InputError
 from rayner.serving.application_settings import BatchingSettings, ModelSettings
 from rayner.serving.composition import composed_pipeline, key_of
 from rayner.serving.knowledge import Choice
-from rayner.serving.metrics import Meter, NoMeter
+from rayner.serving.metrics import Meter
 from rayner.serving.predictors import AnyPredictor
 from rayner.serving.reader import Reader
 from rayner.serving.remote_stages import OtherModels, StageAbout
@@ -46,7 +46,7 @@ class StageService:
     ) -> None:
         whole = composed_pipeline(models)
         own = replace(whole, stages=(whole.stages[place],))
-        self._reader = Reader(batching, meter or NoMeter(), device, most_found)
+        self._reader = Reader(batching, meter or Meter(), device, most_found)
         self._key, self._pipeline = of_one_version(
             own,
             lambda: (

@@ -10,9 +10,10 @@ import pytest
 from ray import tune
 
 from rayner.errors import InputError
+from rayner.files.locks import LOCK, locked
 from rayner.runtime.reports.report import report
 from rayner.runtime.shared_folder import NotSharedError, check_visible, marker_file
-from rayner.runtime.sweeps.folder import check_data, claim_folder, lock_sweep
+from rayner.runtime.sweeps.folder import check_data, claim_folder
 from rayner.runtime.sweeps.space import Space
 from rayner.runtime.sweeps.sweep import sweep, what_is_next
 from rayner.runtime.sweeps.sweep_settings import sweep_settings
@@ -134,12 +135,12 @@ def test_a_damaged_file_of_a_sweep_is_named(tmp_path: Path, content: str, messag
 
 def test_two_sweeps_do_not_share_a_folder(tmp_path: Path) -> None:
     with (
-        lock_sweep(tmp_path),
+        locked(tmp_path / LOCK, "runs a sweep in this folder"),
         pytest.raises(InputError, match="runs a sweep in this folder"),
-        lock_sweep(tmp_path),
+        locked(tmp_path / LOCK, "runs a sweep in this folder"),
     ):
         pass
-    with lock_sweep(tmp_path):
+    with locked(tmp_path / LOCK, "runs a sweep in this folder"):
         pass
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from rayner.data.readers.base import as_written, is_encodable
 from rayner.data.schema import Entity
 from rayner.errors import KnowledgeBaseError
 from rayner.files.uris import with_uris
@@ -67,8 +68,8 @@ class Builder:
         self, where: str, what: str, hint: str, kind: str = "unreadable", entity_id: str | None = None
     ) -> None:
         """Note what could not be read."""
-        id_ = None if entity_id is None else writable(entity_id)
-        self.rejects.append(Reject(kind, writable(where), writable(what), hint, id_))
+        id_ = None if entity_id is None else as_written(entity_id)
+        self.rejects.append(Reject(kind, as_written(where), as_written(what), hint, id_))
 
     def add(
         self,
@@ -89,7 +90,8 @@ class Builder:
         if not entity_id:
             self.reject(where, "an entity without an id", "give it one", "empty id")
             return
-        if not _is_text([entity_id, name, type, description, *aliases, *parents, *other_ids]):
+        given = (entity_id, name, type, description, *aliases, *parents, *other_ids)
+        if not all(is_encodable(text or "") for text in given):
             what = f"{entity_id!a} holds half a surrogate pair, which is no character"
             self.reject(where, what, "write the character itself, in UTF-8", entity_id=entity_id)
             return
@@ -200,20 +202,6 @@ class Builder:
     def _ignore(self, what: str, count: int = 1) -> None:
         if count:
             self.ignored[what] += count
-
-
-def writable(text: str) -> str:
-    """The text with an escape for each half of a surrogate pair, which JSON may hold and no file can."""
-    return text.encode(errors="backslashreplace").decode()
-
-
-def _is_text(values: Iterable[str | None]) -> bool:
-    try:
-        for value in values:
-            (value or "").encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def short(name: str) -> str:

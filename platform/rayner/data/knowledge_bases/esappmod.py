@@ -10,10 +10,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from rayner.data.json_lines import rows_under_data
-from rayner.data.knowledge_bases.builder import Builder, writable
+from rayner.data.knowledge_bases.builder import Builder
 from rayner.data.knowledge_bases.fields import Columns
 from rayner.data.knowledge_bases.lines import read_text
-from rayner.data.readers.base import Sample
+from rayner.data.readers.base import Sample, as_written
 from rayner.errors import KnowledgeBaseError
 
 _FIELDS = {"entity_id", "entity_name", "entity_type_name", "mentions", "mention"}
@@ -34,7 +34,7 @@ def read(path: Path, builder: Builder, _: Columns) -> None:
         if not isinstance(row, dict) or type(row.get("entity_id")) not in (int, str):
             builder.reject(where, "no `entity_id`", "give it the number of its entity")
             continue
-        builder.ignored.update(f"field {writable(name)}" for name in row if name not in _FIELDS)
+        builder.ignored.update(f"field {as_written(name)}" for name in row if name not in _FIELDS)
         _add(row, where, builder)
 
 

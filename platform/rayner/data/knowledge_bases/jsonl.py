@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 from rayner.data.json_lines import is_array, json_objects
-from rayner.data.knowledge_bases.builder import Builder, writable
+from rayner.data.knowledge_bases.builder import Builder
 from rayner.data.knowledge_bases.fields import Columns, add_row, find_columns, unused_columns
 from rayner.data.knowledge_bases.lines import read_lines
-from rayner.data.readers.base import Sample
+from rayner.data.readers.base import Sample, as_written
 from rayner.data.readers.files import suffix
 from rayner.errors import KnowledgeBaseError
 
@@ -45,7 +45,7 @@ def read(path: Path, builder: Builder, columns: Columns) -> None:
             builder.reject(where, error.what, error.hint)
             continue
         for column in unused_columns(found, list(row)):
-            builder.ignored[f"field {writable(column)}"] += 1
+            builder.ignored[f"field {as_written(column)}"] += 1
         add_row(row, found, where, builder)
     for asked in _optional(columns):
         if asked is not None and asked not in seen:

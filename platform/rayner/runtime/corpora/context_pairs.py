@@ -127,7 +127,7 @@ def _contexts(
     shown = {
         "rows": len(rows),
         "relevant": sum(row.relevant for row in rows),
-        "documents": corpus.documents,
+        "documents": len(corpus.ids),
         "sentences": corpus.sentences,
         "duplicates": corpus.duplicates,
         "rejected": len(corpus.rejects),

@@ -7,10 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from rayner.data.readers import find_units, read_unit
 from rayner.data.schema import Document
 from rayner.runtime.corpora.distinct import Distinct
-from rayner.runtime.progress import track
 from rayner.supervision.synthetic_contexts import SourceSentence
 
 SENTENCES = 50_000
@@ -18,20 +16,16 @@ SENTENCES = 50_000
 
 
 class CountedCorpus(Distinct):
-    """The documents of files, each id once, read one unit after another, and what of them was counted on the
-    way."""
+    """The documents of files, each id once, and what of them was counted on the way."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
-        super().__init__()
-        self.units = find_units([Path(path).absolute() for path in paths])
-        self.documents = self.sentences = self.mentions = 0
+        super().__init__(paths, "contexts")
+        self.sentences = self.mentions = 0
 
     def __iter__(self) -> Iterator[Document]:
-        for unit in track(self.units, len(self.units), "contexts"):
-            for document in self.of(read_unit(unit)):
-                self.documents += 1
-                self.mentions += len(document.mentions)
-                yield document
+        for document in super().__iter__():
+            self.mentions += len(document.mentions)
+            yield document
 
 
 class Drawn:

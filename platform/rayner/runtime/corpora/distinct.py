@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from rayner.data.example_shards import content_hash
-from rayner.data.readers import Reading, Reject
+from rayner.data.readers import Reading, Reject, find_units, read_unit
 from rayner.data.readers.merge import TWICE
 from rayner.data.schema import Document
+from rayner.runtime.progress import track
 
 
 class Distinct:
@@ -17,12 +19,23 @@ class Distinct:
     the files were not read of.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, paths: Sequence[Path], label: str, format: str = "auto") -> None:
+        self._units = find_units([Path(path).absolute() for path in paths], format)
+        self._label = label
         self.rejects: list[Reject] = []
         self.duplicates = 0
         self._seen: dict[str, tuple[bytes, str]] = {}
 
-    def of(self, reading: Reading) -> Iterator[Document]:
+    @property
+    def ids(self) -> list[str]:
+        """Those of the documents that counted so far, in order."""
+        return list(self._seen)
+
+    def __iter__(self) -> Iterator[Document]:
+        for unit in track(self._units, len(self._units), self._label):
+            yield from self._of(read_unit(unit))
+
+    def _of(self, reading: Reading) -> Iterator[Document]:
         """The documents of a file that count."""
         self.rejects += reading.rejects
         self.duplicates += reading.repaired[TWICE]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,7 @@ import pyarrow.parquet as pq
 
 from rayner.config import BaseRecipe
 from rayner.config.base import Precision
-from rayner.data.readers import Reject, find_units, read_unit
-from rayner.data.schema import Document
+from rayner.data.readers import Reject
 from rayner.errors import CheckpointError, CorpusError
 from rayner.files.uris import uri_of
 from rayner.files.whole import whole_file, write_json_lines
@@ -23,7 +22,6 @@ from rayner.files.working import worked_on
 from rayner.runtime.actors import needs_of_worker
 from rayner.runtime.answers import answers_here, answers_of_actors
 from rayner.runtime.corpora.distinct import Distinct
-from rayner.runtime.progress import track
 from rayner.runtime.run_folder import check_apart, check_writable
 from rayner.tasks.checkpoint import load_checkpoint, read_recipe, version_of
 from rayner.tasks.registry import train_task
@@ -89,24 +87,25 @@ def _rank(
     started = time.monotonic()
     checkpoint = checkpoint_in(checkpoint, "mentions")
     recipe = _check_checkpoint(checkpoint)
-    corpus = _Corpus(paths, format)
+    corpus = Distinct(paths, RANKING, format)
     load = partial(_predictor, checkpoint, precision)
     if workers:
         answers = answers_of_actors(load, corpus, workers, needs_of_worker(recipe.scaling), [checkpoint])
     else:
         answers = answers_here(load(), corpus)
     found: list[Uncertainty] = list(answers)
+    ids = corpus.ids
     if not found:
         first = corpus.rejects[0] if corpus.rejects else Reject(str(paths[0]), "no documents in it", "")
         raise CorpusError(first.where, first.what, first.hint or "name a corpus or texts")
     scores = np.array([one.score for one in found])
     if not np.isfinite(scores).all():
-        what = f"its uncertainty about {corpus.ids[int(np.isfinite(scores).argmin())]!r} is no number"
+        what = f"its uncertainty about {ids[int(np.isfinite(scores).argmin())]!r} is no number"
         raise CheckpointError(str(checkpoint), what, "train it again, with a lower learning rate")
     # Last what has no word to annotate: its 0 would come before narrow Gaussians, whose entropy is negative.
     order = np.lexsort((-scores, np.array([not one.words for one in found])))
     rows = [
-        {"document_id": corpus.ids[i], "rank": place, "score": found[i].score, "words": found[i].words}
+        {"document_id": ids[i], "rank": place, "score": found[i].score, "words": found[i].words}
         for place, i in enumerate(order.tolist(), 1)
     ]
     if out is not None:
@@ -120,21 +119,6 @@ def _rank(
         "model_version": version_of(checkpoint) + suffix(precision),
         "seconds": round(time.monotonic() - started, 3),
     }
-
-
-class _Corpus(Distinct):
-    """The documents of files, each id once, read one unit after another; their ids by then."""
-
-    def __init__(self, paths: Sequence[Path], format: str) -> None:
-        super().__init__()
-        self._units = find_units([Path(path).absolute() for path in paths], format)
-        self.ids: list[str] = []
-
-    def __iter__(self) -> Iterator[Document]:
-        for unit in track(self._units, len(self._units), RANKING):
-            for document in self.of(read_unit(unit)):
-                self.ids.append(document.document_id)
-                yield document
 
 
 def _check_checkpoint(checkpoint: Path) -> BaseRecipe:

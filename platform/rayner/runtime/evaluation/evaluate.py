@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +111,7 @@ def evaluate(
                     keep(item)
                     yield item
 
-            for answer in work.answers(pipeline.predictor, _whole, given()):
+            for answer in work.answers(pipeline.predictor, attrgetter("predictor"), given()):
                 predicted.append(kind.scored(answer))
                 keep_answer(answer)
             if folder is not None:
@@ -124,7 +125,8 @@ def evaluate(
         if settings.is_file:
             later = pipeline.after_mentions
             bare = map(without_answers, gold.items)
-            on_gold = [] if later is None else map(kind.scored, work.answers(later, _after_mentions, bare))
+            part = attrgetter("after_mentions")
+            on_gold = [] if later is None else map(kind.scored, work.answers(later, part, bare))
             stages = stages_of(pipeline.predictor)
             whole = evaluate_end_to_end(stages, items, predicted, list(on_gold), intervals=intervals)
             found["end_to_end"] = whole.scores
@@ -189,14 +191,6 @@ class _Work:
         load = partial(_loaded, self.settings, self.device, part_of)
         needs, held = needs_of_worker(self.recipe.scaling), held_by(self.settings.stages)
         return answers_of_actors(load, items, self.workers, needs, held, self.device)
-
-
-def _whole(pipeline: Pipeline) -> Any:
-    return pipeline.predictor
-
-
-def _after_mentions(pipeline: Pipeline) -> Any:
-    return pipeline.after_mentions
 
 
 def _loaded(settings: PipelineSettings, device: str | None, part_of: Callable[[Pipeline], Any]) -> Any:

@@ -233,12 +233,9 @@ def _encode(
     chunks = [order[i : i + _TEXTS] for i in range(0, len(order), _TEXTS)]
     vectors = np.empty((0, 0), np.float32)
     parts = encode([[texts[i] for i in chunk] for chunk in chunks])
-    for chunk, part in zip(chunks, _shown(parts, len(chunks)), strict=True):
+    shown = track(parts, len(chunks), f"encoding names, {_TEXTS} a step")
+    for chunk, part in zip(chunks, shown, strict=True):
         if not vectors.size:
             vectors = np.empty((len(texts), part.shape[1]), np.float32)
         vectors[chunk] = part
     return vectors
-
-
-def _shown(parts: Iterator[np.ndarray], total: int) -> Iterator[np.ndarray]:
-    return track(parts, total, f"encoding names, {_TEXTS} a step")

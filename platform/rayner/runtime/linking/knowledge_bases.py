@@ -67,10 +67,11 @@ def check(paths: Sequence[Path], format: str = "auto", columns: Columns | None =
     """
     base = read_knowledge_base(paths, format, columns)
     found = check_knowledge_base(base)
+    errors = sum(finding.severity == "error" for finding in found)
     return {
         **base.counts(),
-        "errors": len(found.errors),
-        "warnings": len(found.findings) - len(found.errors),
-        "kinds": dict(Counter(found.counts).most_common()),
-        "findings": [{name: getattr(finding, name) for name in SHAPE} for finding in found.findings],
+        "errors": errors,
+        "warnings": len(found) - errors,
+        "kinds": dict(Counter(finding.kind for finding in found).most_common()),
+        "findings": [{name: getattr(finding, name) for name in SHAPE} for finding in found],
     }

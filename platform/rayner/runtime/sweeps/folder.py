@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import shutil
 import uuid
@@ -11,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from rayner.errors import InputError
-from rayner.files.locks import LOCK, locked
 from rayner.files.objects import Objects
 from rayner.files.publishing import Publication
 from rayner.files.run_checkpoints import SWEEP
@@ -34,17 +32,6 @@ RAY = "ray"
 _FOLDERS = (TRIALS, CORPORA, RAY, "tensorboard", "winner")
 _FILES = ("best.yaml", "result.json", "report.html", "mlflow_run", SWEEP)
 """What a sweep writes, its mark last; the example sets are hidden."""
-
-
-@contextlib.contextmanager
-def lock_sweep(out: Path) -> Iterator[None]:
-    """Keep other processes from working in the folder of a sweep.
-
-    Raises:
-        InputError: another process works there.
-    """
-    with locked(out / LOCK, "runs a sweep in this folder"):
-        yield
 
 
 def claim_folder(out: Path, fresh: bool, config: Mapping[str, Any]) -> str:

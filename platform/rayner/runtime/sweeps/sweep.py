@@ -14,6 +14,7 @@ from typing import Any
 
 from rayner.config import BaseRecipe
 from rayner.counted import counted
+from rayner.files.locks import LOCK, locked
 from rayner.files.publishing import Publication
 from rayner.files.uris import uri_of
 from rayner.files.whole import write_json
@@ -26,7 +27,6 @@ from rayner.runtime.sweeps.folder import (
     check_data,
     check_own_sweep,
     claim_folder,
-    lock_sweep,
     make_writable,
     remove_parts,
 )
@@ -50,6 +50,7 @@ from rayner.runtime.training.run_state import key_of_data
 from rayner.tasks.registry import train_task
 
 RESULT = "result.json"
+DOING = "runs a sweep in this folder"
 
 log = logging.getLogger(__name__)
 
@@ -92,7 +93,7 @@ def sweep(
     check_no_training(Path(out))
     if uri_of(out) is None:
         check_own_sweep(Path(out))
-    with kept_in_place(out, "runs a sweep in this folder", fresh=fresh) as (folder, publication):
+    with kept_in_place(out, DOING, fresh=fresh) as (folder, publication):
         folder = folder.absolute()
         make_writable(folder)
         resources = trial_resources(recipe, settings.workers, settings.max_concurrent)
@@ -136,7 +137,7 @@ def _claimed(
     out: Path, publication: Publication | None, config: Mapping[str, Any], fresh: bool
 ) -> Iterator[_Place]:
     uri, owner = (None, "") if publication is None else (publication.uri, publication.owner)
-    with lock_sweep(out), marker_file(out) if uri is None else nullcontext() as marker:
+    with locked(out / LOCK, DOING), marker_file(out) if uri is None else nullcontext() as marker:
         if marker is not None:
             # Before `fresh` removes an earlier sweep.
             check_nodes(marker)

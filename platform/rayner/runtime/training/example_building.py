@@ -110,7 +110,7 @@ def find_units(task: EncoderTask[Any], split: Split, cache: Path, workers: int =
     """
 
     def mapper(work: Callable[[Any], Any], parts: Sequence[Any]) -> Iterator[Any]:
-        return track(parallel_map(work, parts, _all_or_none(workers)), len(parts), f"{split} files")
+        return track(parallel_map(work, parts, None if workers else 0), len(parts), f"{split} files")
 
     scans = cache_here(cache).absolute() / SCANS / rayner.__version__
     if split == "calibration":
@@ -154,10 +154,6 @@ def read_all(task: EncoderTask[Any], units: Sequence[Unit]) -> list[Any]:
 def read_each(task: EncoderTask[Any], units: Sequence[Unit]) -> Iterator[Any]:
     """The items of all units, each read when it is asked for."""
     return (item for unit in units for item in task.read(unit))
-
-
-def _all_or_none(workers: int) -> int | None:
-    return None if workers else 0
 
 
 def _build(
