@@ -55,6 +55,12 @@ def test_mentions_are_the_same_if_their_heads_are() -> None:
     assert agreed.without_pronouns.either == {("one", "other"): 1}
 
 
+def test_what_a_document_was_annotated_for_goes_with_its_mentions() -> None:
+    document = Document("d", TEXT, annotated_types=("PER",))
+    agreed = resolve(document, [Fixed("one", [["Ada", "she"]])], heads_by_rule)
+    assert agreed.document.annotated_types is None
+
+
 def test_of_one_resolver_every_link_stays() -> None:
     assert kept(Fixed("one", [["Ada", "she"], ["garden"]])) == [["Ada", "she"]]
 

@@ -48,6 +48,24 @@ def test_heads_are_the_roots_of_spans(monkeypatch: pytest.MonkeyPatch) -> None:
     assert heads(Document("d", ""), []) == []
 
 
+def test_a_long_text_is_parsed_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed = []
+
+    def parse(text: str) -> Parsed:
+        parsed.append(text)
+        return Parsed(text)
+
+    monkeypatch.setattr(parsed_heads, "AT_ONCE", 40)
+    monkeypatch.setattr(parsed_heads, "_pipeline", lambda: parse)
+    long = "word " * 9 + "end."
+    text = f"{TEXT}. {long} {TEXT}. Ada slept."
+    second = len(TEXT) + 2 + len(long) + 1
+    spans = [(0, 27), (second, second + 27), (second + 24, second + 27), (len(TEXT) + 2, len(TEXT) + 11)]
+    found = [text[slice(*head)] for head in parsed_heads._heads_by_parse(Document("d", text), spans)]
+    assert found == ["the", "the", "her", "word"]
+    assert parsed == [f"{TEXT}.", f"{TEXT}."]
+
+
 def test_without_a_parser_the_rule_finds_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "spacy", None)
     name, heads = head_finder("auto")

@@ -16,6 +16,7 @@ from torch.nn.modules.module import register_module_forward_hook
 
 from rayner.data.schema import Context, Document, Mention, document_to_row
 from rayner.errors import CorpusError, InputError, RecipeError
+from rayner.files.run_checkpoints import MANIFEST
 from rayner.models.encoder import Encoder
 from rayner.models.mention_ranking import MentionRanking
 from rayner.runtime.evaluation.evaluate import evaluate
@@ -94,9 +95,14 @@ def test_mentions_that_the_model_cannot_hold_are_rejected_by_name(tmp_path: Path
         Mention(0, 20, "m", chain="1"),
         Mention(24, 26, "m", chain="1"),
         Mention(27, 29, "m", chain="1"),
+        Mention(21, 29, "m", chain="1"),
     )
-    rows = list(task.examples([Document("d", text, mentions)]))
-    assert rows[0]["rejects"] == ["d: 0-20: 5 words, over max_span_width 2", "d: 24-26: holds no word"]
+    rows = list(task.examples([Document("d", text, mentions, sentences=((0, 24), (27, 29)))]))
+    assert rows[0]["rejects"] == [
+        "d: 0-20: 5 words, over max_span_width 2",
+        "d: 24-26: holds no word",
+        "d: 21-29: goes over the end of a sentence",
+    ]
     assert rows[0]["mentions"].reshape(-1, 3).tolist() == [[6, 6, 1]]
 
 
@@ -120,7 +126,11 @@ def test_words_are_read_after_the_contexts_before_them(tmp_path: Path) -> None:
 
 
 def test_two_models_are_two_resolvers(trained: Path, tmp_path: Path) -> None:
-    given = [f"ranking:{trained}", f"ranking:{shutil.copytree(trained, tmp_path / 'other')}"]
+    other = shutil.copytree(trained, tmp_path / "other")
+    given = [f"ranking:{trained}", f"ranking:{other}"]
+    with pytest.raises(InputError, match=f"{given[0]}: is given twice"):
+        resolvers(given)
+    (other / MANIFEST).write_text((other / MANIFEST).read_text() + "\n")
     assert [resolver.name for resolver in resolvers([*given, "rules"])] == [*given, "rules"]
     assert [resolver.name for resolver in resolvers(given[:1])] == ["ranking"]
     for twice in (given[:1] * 2, ["rules", "rules"]):

@@ -20,8 +20,8 @@ EXAMPLES = {
     "tagger": (4, "3e4091640d29fe28"),
     "gaussian": (5, "8291b236921aba4b"),
     "standardizer": (1, "bdd4897a783e579a"),
-    "chains": (2, "db12ebb7b02aae92"),
-    "coreference": (2, "544cc29eee022e97"),
+    "chains": (3, "db12ebb7b02aae92"),
+    "coreference": (3, "544cc29eee022e97"),
     "typer": (5, "1eaa4c21e36a2888"),
     "ranker": (1, "832386288a164b6c"),
 }

@@ -78,7 +78,9 @@ def resolve(document: Document, resolvers: Sequence[Resolver], heads: Heads) -> 
         }
         for name, partition in partitions.items()
     }
-    return Agreed(replace(document, mentions=tuple(mentions)), count_links(partitions), count_links(named))
+    # All that it was annotated for went with its mentions.
+    chained = replace(document, mentions=tuple(mentions), annotated_types=None)
+    return Agreed(chained, count_links(partitions), count_links(named))
 
 
 def count_links(partitions: Mapping[str, Mapping[Span, int]]) -> Links:

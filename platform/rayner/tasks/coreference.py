@@ -53,7 +53,7 @@ class CoreferenceBatch:
 class CoreferenceTask(CorpusTask[CoreferenceRecipe]):
     """Learns which spans are mentions, and with which mention before it each corefers."""
 
-    examples_version = 2
+    examples_version = 3
     metric = Metric("conll_f1")
     keeps_stories_apart = True
     weights: Mapping[str, float] = {"mention": 1.0, "antecedent": 1.0}
@@ -87,7 +87,7 @@ class CoreferenceTask(CorpusTask[CoreferenceRecipe]):
         subwords = windows[0].subwords
         texts = [document.text[slice(*span)] for span in subwords.words]
         about = _about_words(document, texts, subwords)
-        gold, rejects = self._gold(document, subwords)
+        gold, rejects = self._gold(document, subwords, about["sentence"])
         for window in windows:
             words = _whole_words(window)
             low = int(words[0]) if len(words) else 0
@@ -107,7 +107,9 @@ class CoreferenceTask(CorpusTask[CoreferenceRecipe]):
                 "rejects": rejects if window.index == 0 else [],
             }
 
-    def _gold(self, document: Document, subwords: SubWords) -> tuple[np.ndarray, list[str]]:
+    def _gold(
+        self, document: Document, subwords: SubWords, sentence: np.ndarray
+    ) -> tuple[np.ndarray, list[str]]:
         """[M, 3] first and last word and chain of each mention, and a line for each that is left out."""
         found: dict[tuple[int, int], int] = {}
         rejects = []
@@ -122,6 +124,9 @@ class CoreferenceTask(CorpusTask[CoreferenceRecipe]):
             if last - first >= self.recipe.model.max_span_width:
                 most = self.recipe.model.max_span_width
                 rejects.append(f"{where}: {last - first + 1} words, over max_span_width {most}")
+                continue
+            if sentence[first] != sentence[last]:
+                rejects.append(f"{where}: goes over the end of a sentence")
                 continue
             # A mention without a chain is a chain of its own.
             name = f" {number}" if mention.chain is None else mention.chain

@@ -51,9 +51,11 @@ def resolvers(names: Sequence[str], precision: Precision | None = None) -> list[
         what = "is of rayner's own models, and none of them resolves"
         raise InputError(f"--precision {precision}", what, "leave it out, or name ranking:RUN/best")
     called = [resolver.name for resolver in found]
+    versions = [resolver.version for resolver in found if isinstance(resolver, RankingResolver)]
     for place, (given, resolver) in enumerate(zip(names, found, strict=True)):
         if called.count(resolver.name) > 1:
-            if names.count(given) > 1 or not isinstance(resolver, RankingResolver):
+            # One checkpoint at two paths would agree with itself in everything.
+            if not isinstance(resolver, RankingResolver) or versions.count(resolver.version) > 1:
                 raise InputError(f"--resolver {given}", "is given twice", "name two that differ")
             found[place] = replace(resolver, name=given)
     return found

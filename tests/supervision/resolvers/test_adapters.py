@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rayner.data.schema import Document
-from rayner.errors import InputError
+from rayner.errors import CorpusError, InputError
 from rayner.supervision.resolvers import adapters
 from rayner.tasks.resolvers import resolvers
 
@@ -41,6 +41,8 @@ def module(name: str, **members: Any) -> ModuleType:
 class Pipeline:
     """spaCy with coreferee: `doc._.coref_chains` holds chains of mentions with `token_indexes`."""
 
+    max_length = len(TEXT)
+
     def __init__(self) -> None:
         self.pipe_names = ["parser"]
 
@@ -67,6 +69,8 @@ def test_coreferee_answers_with_head_words(monkeypatch: pytest.MonkeyPatch) -> N
     resolver.check()
     assert resolver.version == "coreferee:en_core_web_trf"
     assert texts(resolver(DOCUMENT)) == [["Lovelace", "She"]]
+    with pytest.raises(CorpusError, match="d: 40 characters are more than coreferee reads at once, 39"):
+        resolver(Document("d", TEXT + " "))
 
 
 class FCoref:

@@ -95,6 +95,15 @@ def test_a_head_is_the_annotated_one_or_found_by_rule(tmp_path: Path) -> None:
     )
 
 
+def test_a_head_outside_its_mention_is_told_and_found_by_rule(tmp_path: Path) -> None:
+    text = "the lamp " + "so " * 40 + "it"
+    lamp = Mention(0, 8, "mention", chain="1", head=(len(text) - 2, len(text)))
+    document = Document("d", text, (lamp, Mention(len(text) - 2, len(text), "mention", chain="1")))
+    assert [word for _, word in words_at(task(tmp_path), document, "head")] == ["lamp", "it"]
+    (told,) = (line for row in task(tmp_path).examples([document]) for line in row["rejects"])
+    assert told == "d: 0-8: its head lies outside"
+
+
 def test_parts_of_a_group_are_one_story_and_their_chains_are_not_mixed(tmp_path: Path) -> None:
     made = task(tmp_path)
     parts = [replace(story(i), group="book") for i in (0, 1)]

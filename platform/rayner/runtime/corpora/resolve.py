@@ -15,6 +15,7 @@ from rayner.data.schema import Document
 from rayner.errors import CorpusError
 from rayner.runtime.corpora.convert import process
 from rayner.runtime.corpora.kept_parts import Notes
+from rayner.runtime.parallel import code_digest
 from rayner.runtime.run_folder import check_apart
 from rayner.supervision.agreement import Heads, Links, resolve
 from rayner.supervision.parsed_heads import HeadFinder, head_finder
@@ -22,6 +23,11 @@ from rayner.supervision.pronouns import is_pronoun
 from rayner.supervision.resolvers.base import Resolver
 from rayner.tasks.resolvers import resolvers
 
+SOURCES = (
+    *("supervision/partitions", "tasks/coreference", "tasks/document_windows", "tasks/resolvers"),
+    *("models/mention_ranking", "runtime/corpora/resolve"),
+)
+"""The modules by which chains come out as they do, beside those of every conversion."""
 SMALL_BYTES = 2**20
 """Inputs below this are resolved in this process."""
 PART_BYTES = 2**18
@@ -89,7 +95,7 @@ def resolve_texts(
     found = tuple(resolvers(names, precision))
     how, finder = head_finder(heads)
     units = find_units([Path(path).absolute() for path in inputs], format)
-    purpose = f"resolve {canonical([[resolver.version for resolver in found], how])}"
+    purpose = f"resolve {canonical([[one.version for one in found], how, code_digest(*SOURCES)])}"
     counts, notes = process(
         units,
         Resolving(found, finder),

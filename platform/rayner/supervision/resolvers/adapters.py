@@ -16,7 +16,7 @@ from typing import Any
 from rayner.data.schema import Document, Span
 from rayner.data.sentences import sentences_of
 from rayner.data.words import words_of
-from rayner.errors import InputError, first_line
+from rayner.errors import CorpusError, InputError, first_line
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +53,11 @@ class Adapter:
         log.warning(what, self.name)
 
     def __call__(self, document: Document) -> list[list[Span]]:
-        """The chains of a document; none of one without a word."""
+        """The chains of a document; none of one without a word.
+
+        Raises:
+            CorpusError: the document is longer than the resolver takes.
+        """
         return self.chains(self.load(self.model), document) if document.text.strip() else []
 
 
@@ -88,6 +92,9 @@ def _coreferee(model: str) -> Any:
 
 
 def _chains_of_coreferee(pipeline: Any, document: Document) -> list[list[Span]]:
+    if (size := len(document.text)) > pipeline.max_length:
+        what = f"{size} characters are more than coreferee reads at once, {pipeline.max_length}"
+        raise CorpusError(document.document_id, what, "cut it into chapters")
     answer = pipeline(document.text)
     chains = []
     for chain in answer._.coref_chains:

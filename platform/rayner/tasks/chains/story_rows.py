@@ -72,6 +72,9 @@ def _places(document: Document, subwords: SubWords) -> tuple[list[Place], list[s
             rejects.append(f"{document.document_id}: {mention.start}-{mention.end}: holds no word")
             continue
         first, last = span[:2]
+        if head is not None and not first <= head[0] <= head[1] <= last:
+            rejects.append(f"{document.document_id}: {mention.start}-{mention.end}: its head lies outside")
+            head = None
         chain = label(document.document_id, str(mention.chain))
         at = _head(document.text, subwords, first, last) if head is None else head[:2]
         found[Place(chain, at, (first, last))] = None
