@@ -71,9 +71,10 @@ With the extra `spacy`, a checkpoint or a pipeline file is a component of spaCy:
 
 `doc.spans["sc"]` has all mentions, `doc.ents` those of which no two overlap, both with the entity as
 `kb_id_`. `doc.user_data["rayner"]` has scores, fine types and candidates, in the order of `doc.spans["sc"]`.
-Mentions begin and end at spaCy's tokens. Other keys of `config` are `device`, `spans_key` (null: no
-`doc.spans`) and `ents` (false: `doc.ents` is left alone). `nlp.to_disk` copies the checkpoints, and what the
-options or the pipeline file name."""
+Mentions begin and end at spaCy's tokens. Of a model that reads other words (`windows.words: text`) they are
+widened to whole tokens, and `doc.user_data["rayner"]` has the offsets that it found. Other keys of `config`
+are `device`, `spans_key` (null: no `doc.spans`) and `ents` (false: `doc.ents` is left alone). `nlp.to_disk`
+copies the checkpoints, and what the options or the pipeline file name."""
 GROUPS = {
     "Loading and predicting": ("load", "Pipeline", "Options", "Answer"),
     "Documents and entities": ("Document", "Mention", "Candidate", "Context", "Type", "Entity"),
@@ -83,7 +84,7 @@ GROUPS = {
 WITHOUT_MEMBERS = {"Options", "Reading"}
 """Whose members are for those who write tasks and readers."""
 _PART = re.compile(r"(Args|Returns|Raises|Yields):$")
-_QUOTED = re.compile(r"(: |-> )'([^']*)'")
+_QUOTED = re.compile(r"""(: |-> )(['"])(.*?)\2""")
 _BOUNDED = re.compile(r"typing\.Annotated\[(\w+), [^]]*\]")
 
 
@@ -130,7 +131,7 @@ def _signature(name: str, found: Any, is_class: bool) -> str:
 
 
 def _plain(written: str) -> str:
-    return _BOUNDED.sub(r"\1", _QUOTED.sub(r"\1\2", written)).replace("<factory>", "...")
+    return _BOUNDED.sub(r"\1", _QUOTED.sub(r"\1\3", written)).replace("<factory>", "...")
 
 
 def _text(found: Any) -> str:

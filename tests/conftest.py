@@ -39,6 +39,9 @@ settings.load_profile(os.environ.get("RAYNER_HYPOTHESIS") or "default")
 # A tenth of the time of the tests goes into looking for garbage among modules and tests that stay.
 gc.set_threshold(50_000, 20, 50)
 
+# No test cuts the power; those of what is written when put their own in its place.
+os.fsync = lambda fd: None
+
 # As of a cluster that rayner starts on one machine: one process less, and an end noticed at once.
 os.environ.setdefault("RAY_TRAIN_ENABLE_PREEMPTION_WATCHER", "0")
 os.environ.setdefault("RAY_TRAIN_HEALTH_CHECK_INTERVAL_S", "0.5")

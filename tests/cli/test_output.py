@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import gc
+import io
 import json
 import math
 import os
@@ -108,6 +109,16 @@ def test_what_json_lacks_becomes_null_or_a_string(capsys):
         "3": [1, None],
         "on": True,
     }
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "UTF8"])
+def test_json_can_be_read_whatever_the_output_is_written_in(monkeypatch, encoding):
+    written, value = io.BytesIO(), {"é": "京 \U0001f600"}
+    stream = io.TextIOWrapper(written, encoding, "backslashreplace")
+    monkeypatch.setattr(sys, "stdout", stream)
+    print_result(value, True, lambda _: pytest.fail("shown"))
+    assert json.loads(written.getvalue()) == value
+    assert ("京".encode() in written.getvalue()) is (encoding == "UTF8")
 
 
 def test_the_summary_lines_up_and_ends_with_the_next_command(capsys):

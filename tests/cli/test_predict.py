@@ -87,7 +87,7 @@ def test_contexts_are_shown_below_the_text(run, pipeline, monkeypatch):
     monkeypatch.setattr(Pipeline, "with_contexts", with_contexts)
     _, out, _ = run("predict", pipeline, "Here. There.", "--contexts")
     assert out.splitlines()[1:] == [
-        "  'Here' was read with",
+        "  chosen for 'Here'",
         "    before 0.50: Before\\x1b.",
         "    after: After.",
     ]
@@ -109,6 +109,19 @@ def test_a_standardizer_names_the_entity_of_each_text(run, pipeline):
     *rows, counts = map(json.loads, out.splitlines())
     assert [row["entity_id"] for row in rows] == ["paris", None]
     assert (counts["mentions"], counts["linked"]) == (2, 1)
+
+
+def test_json_is_json_where_the_output_is_not_utf_8(run, pipeline, monkeypatch):
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, "ascii", write_through=True))
+    assert run("predict", pipeline, "Zoé \U0001f600", "--json")[0] == 0
+    assert json.loads(written.getvalue().splitlines()[0])["text"] == "Zoé \U0001f600"
+
+
+def test_a_closed_standard_input_is_said(run, pipeline, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+    told = "error: standard input: is closed; give a TEXT, or texts on standard input\n"
+    assert run("predict", pipeline) == (2, "", told)
 
 
 def test_what_is_before_a_line_that_cannot_be_read_is_answered(run, pipeline, stdin):

@@ -22,12 +22,13 @@ def tuned(run, tmp_path, monkeypatch):
     recipe.write_text("task: tagger\ntypes: [{name: PER}]\ncorpus: {train: [a]}\n", encoding="utf-8")
     space.write_text("def space(): return {'training.epochs': [1, 2]}")
 
-    def tuned(out, score, **more):
+    def tuned(out, score, *options, says="", **more):
         shown = {"settings": {}, "spread": None, "interval": None, "trials": {"finished": 1}, "seconds": 1.0}
         shown |= {"score": score, "winner": {"score": score, "checkpoint": None}, "best": f"{out}/best.yaml"}
         monkeypatch.setattr("rayner.runtime.sweeps.sweep.sweep", lambda *given: shown | more)
-        status, printed, _ = run("tune", space, recipe, "--out", out)
+        status, printed, told = run("tune", space, recipe, "--out", out, *options)
         assert status == 0
+        assert says in told
         return printed
 
     return tuned
@@ -46,3 +47,8 @@ def test_what_is_no_fraction_is_shown_as_no_percentage(tuned, tmp_path):
     told = tuned(tmp_path, score, interval=[0.05, 0.075], within_interval=1, spread=0.01)
     assert "mse 0.0625, seconds 12, f1 50.0 (standard deviation over runs 0.0100)" in told
     assert "0.0500 to 0.0750 (95 %), with 1 other trial in it" in told
+
+
+def test_what_is_set_and_searched_is_told_to_have_no_effect(tuned, tmp_path):
+    says = "--set training.epochs has no effect: the space names searches it"
+    assert tuned(tmp_path, {"f1": 0.5}, "--set", "training.epochs=3", says=says)

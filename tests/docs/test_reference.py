@@ -59,6 +59,12 @@ def test_what_python_takes_by_name_alone_is_told() -> None:
     assert "    Mention(\n        start: int,\n" in page
 
 
+def test_annotations_are_shown_without_their_quotes() -> None:
+    page = PAGES["python"]()
+    assert "    precision: Literal['float32', 'bfloat16', 'float16', 'auto'] | None = None,\n" in page
+    assert "predict(items: str | Document | Iterable[Any], tokens_per_batch: int | None = None)" in page
+
+
 def test_an_argument_of_several_and_what_must_be_given_are_told() -> None:
     page = PAGES["commands"]()
     assert "    rayner evaluate CHECKPOINT CORPUS... [OPTIONS]\n" in page

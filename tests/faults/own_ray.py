@@ -40,6 +40,9 @@ def environment_of_nodes() -> dict[str, str]:
         "OMP_NUM_THREADS": "1",
         "RAY_AUTH_MODE": "disabled",
         "RAY_health_check_period_ms": "1000",
+        "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",
+        "RAY_TRAIN_ENABLE_STATE_TRACKING": "0",
+        "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5",
     }
 
 
@@ -139,7 +142,7 @@ class Nodes:
             self._end_one()
         while len(self._running) < count:
             self.start()
-        wait_for(lambda: self._alive() == set(self._running))
+        wait_for(lambda: self._alive() == set(self._running), pause=0.3)
 
     def lose_one(self) -> None:
         """Lose the oldest."""

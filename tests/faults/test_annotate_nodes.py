@@ -69,7 +69,7 @@ def test_where_all_nodes_went_the_wait_has_a_bound(nodes: Nodes, tmp_path: Path)
     (tmp_path / "pids").mkdir()
     write_jsonl(tmp_path / "in" / "a.jsonl", [text * 60 for text in TEXTS], "a")
     nodes.have(1)
-    driver = start(nodes, tmp_path, "1-2", RAYNER_WAIT_SECONDS="20")
+    driver = start(nodes, tmp_path, "1-2", RAYNER_WAIT_SECONDS="10")
     try:
         wait_for(lambda: len(list((tmp_path / "pids").iterdir())) == 1, process=driver)
         nodes.end_all()
@@ -77,4 +77,4 @@ def test_where_all_nodes_went_the_wait_has_a_bound(nodes: Nodes, tmp_path: Path)
     finally:
         end(driver.pid)
     said = (tmp_path / "driver.log").read_text()
-    assert "the cluster: no node has had room for cpus 0.99 for 20 s; free are 0 of 0 CPU" in said
+    assert "the cluster: no node has had room for cpus 0.99 for 10 s; free are 0 of 0 CPU" in said

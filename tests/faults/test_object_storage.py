@@ -61,7 +61,7 @@ def test_two_workers_whose_driver_is_killed_go_on_on_another_machine(
         assert killed.poll() is None, killed.communicate()[1][-3000:]
         return steps_at(place) >= 4
 
-    wait_for(begun, 500)
+    wait_for(begun, 500, pause=0.5)
     workers = [process for process in below(killed.pid) if "RayTrainWorker" in command_of(process)]
     assert workers
     assert died

@@ -91,7 +91,7 @@ def test_the_machine_of_a_trial_is_lost_and_another_goes_on_with_it(
             names = machines.trials("fold0-seed1").values()
             return len({*names}) == 2 and all(steps_at(f"{place}/trials/{n}/fold0-seed1") >= 4 for n in names)
 
-        wait_for(both_wait, 300)
+        wait_for(both_wait, 300, pause=0.5)
         names = set(machines.trials("fold0-seed1").values())
         before = {name: log_at(f"{place}/trials/{name}/fold0-seed1") for name in names}
         lose(machines.processes["one"])

@@ -60,7 +60,7 @@ def test_the_machine_of_the_first_worker_is_lost_and_another_takes_its_place(
             assert driver.poll() is None, Path(log.name).read_text()[-3000:]
             return steps_at(PLACE) >= 4
 
-        wait_for(begun, 500)
+        wait_for(begun, 500, pause=0.5)
         [first] = [name for name in processes if list((tmp_path / name).glob("work/*/run/log.jsonl"))]
         lose(processes[first])
         machine("third")

@@ -6,9 +6,11 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from dataclasses import replace
 from importlib.metadata import EntryPoint
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,7 +18,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rayner.data.schema import Document, mention_from_row
+from rayner.data.schema import Document, Mention, mention_from_row
 from rayner.data.writers import write_jsonl
 from rayner.errors import CheckpointError, InputError
 from rayner.tasks.checkpoint import save_checkpoint
@@ -160,6 +162,17 @@ def test_where_answers_go_is_chosen(folder: Path, factory: Any) -> None:
     doc = nlp_with(folder / "recognizer", spans_key="mine", ents=False)(TEXTS[0])
     assert not doc.ents
     assert doc.spans["mine"]
+
+
+def test_mentions_that_widen_to_one_token_are_one_entity(folder: Path, factory: Any) -> None:
+    nlp, text = nlp_with(folder / "recognizer"), "see https://a.de/kafka/java-8"
+    found = (Mention(17, 22, "LOC"), Mention(23, 29, "PER"))
+    answer = SimpleNamespace(predict=lambda given: [replace(d, mentions=found) for d in given])
+    nlp.get_pipe("rayner")._pipeline = answer
+    (doc,) = nlp.pipe([text])
+    assert known(doc) == [(4, 29, "LOC", ""), (4, 29, "PER", "")]
+    assert [(e.start_char, e.end_char, e.label_) for e in doc.ents] == [(4, 29, "LOC")]
+    assert [(row["start"], row["end"]) for row in doc.user_data["rayner"]] == [(17, 22), (23, 29)]
 
 
 def test_what_cannot_be_used_is_said(folder: Path, factory: Any, tmp_path: Path) -> None:

@@ -43,6 +43,13 @@ def spelled(text: str) -> str:
     return " ".join(text.split())
 
 
+def test_more_candidates_than_a_machine_can_count() -> None:
+    sentences = DocumentSentences(["Ahab ran.", "It rained.", "Ahab sang."])
+    for name in METHODS:
+        methods = context_methods([name], encode=encode)
+        assert find_contexts(sentences, methods, 10**20) == find_contexts(sentences, methods, 3)
+
+
 @given(sentence_texts, st.integers(1, 20), st.integers(0, 5))
 def test_candidates_of_every_method(texts: list[str], count: int, seed: int) -> None:
     sentences = DocumentSentences(texts)

@@ -84,7 +84,7 @@ def test_each_misbehaviour_is_tried_again_and_then_dropped(tmp_path: Path) -> No
         "bad json": lambda q: q.send(200, b'{"choices": ['),
         "other json": lambda q: q.send(200, b'{"choices": []}'),
         "page": lambda q: q.send(200, b"<html>no such place</html>"),
-        "error": lambda q: q.send(200, b'{"error": {"message": "overloaded"}}'),
+        "error": lambda q: q.send(200, b'{"error": {"message": "overloaded"}, "choices": null}'),
         "empty": lambda q: q.say("  "),
         "null": lambda q: q.say(None),
         "half": lambda q: q.send(200, b'{"choices": [{"message": {"content": "\\ud800"}}]}'),
@@ -105,7 +105,7 @@ def test_each_misbehaviour_is_tried_again_and_then_dropped(tmp_path: Path) -> No
         assert given.answers == ["fine!", *[None] * len(ways)]
         assert given.counts == {"answered": 1, **reasons}
         assert asked.prompts == {"fine": 1, "too long": 1, **{way: 3 for way in ways if way != "too long"}}
-        paid = {"bad json", "other json", "empty", "null", "half"}
+        paid = {"empty", "null", "half"}
         generate(endpoint(url), ["fine", *ways], ledger, send=True)
         assert all(asked.prompts[way] == (3 if way in paid else 6) for way in ways if way != "too long")
 
@@ -127,6 +127,32 @@ def test_what_was_paid_is_not_asked_again_although_it_is_refused_in_the_end(tmp_
         for _ in range(2):
             generate(endpoint(url), ["a"], tmp_path / "ledger.jsonl", send=True)
         assert asked.prompts["a"] == 2
+
+
+def test_what_fails_for_a_while_in_the_end_is_asked_again(tmp_path: Path) -> None:
+    def first_without_text(question: Question) -> None:
+        question.say(None) if question.turn == 1 else question.send(503, b"busy")
+
+    with endpoint_that(first_without_text) as (url, asked):
+        for _ in range(2):
+            generate(endpoint(url), ["a"], tmp_path / "ledger.jsonl", send=True)
+        assert asked.prompts["a"] == 6
+
+
+def test_a_host_is_named_only_where_it_was_asked(tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger.jsonl"
+    with endpoint_that(echo) as (url, _), endpoint_that(echo) as (other, asked):
+        first = generate(endpoint(url), ["a"], ledger, send=True)
+        again = generate(endpoint(other), ["a"], ledger, send=True)
+        assert (again.host, again.answers) == (endpoint(url).host, ["a!"]) == (first.host, first.answers)
+        both = generate(endpoint(other), ["a", "b"], ledger, send=True)
+        assert both.host == ", ".join(sorted(endpoint(one).host for one in (url, other)))
+        assert asked.prompts == {"b": 1}
+        # As ledgers were that did not say who answered.
+        rows = [{name: row[name] for name in ("key", "answer")} for row in lines_of(ledger)]
+        ledger.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        old = generate(endpoint(other), ["a", "b"], ledger, send=True)
+        assert (old.host, old.answers) == (None, ["a!", "b!"])
 
 
 @pytest.mark.parametrize("way", [Question.hang, Question.trickle], ids=["hangs", "trickles"])
@@ -215,8 +241,16 @@ def test_an_endpoint_that_is_not_there_ends_it(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(generation, "GIVE_UP", 4)
     with endpoint_that(echo) as (url, _):
         pass
-    with pytest.raises(InputError, match=r"left 4 prompts .* without an answer \(connection failed\)"):
+    with pytest.raises(InputError, match=r"left 4 prompts .* without a text \(connection failed\)"):
         generate(endpoint(url), [f"p{n}" for n in range(50)], tmp_path / "ledger.jsonl", send=True)
+
+
+def test_an_endpoint_whose_answers_are_empty_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(generation, "GIVE_UP", 4)
+    why = pytest.raises(InputError, match=r"left 4 prompts .* \(empty answer\); .* --max-tokens")
+    with endpoint_that(lambda q: q.say("")) as (url, _), why:
+        generate(endpoint(url, concurrency=1), list("abcdefg"), tmp_path / "ledger.jsonl", send=True)
+    assert len(lines_of(tmp_path / "ledger.jsonl")) == 4, "what was answered is noted"
 
 
 def test_some_failures_between_answers_do_not_end_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -265,6 +299,13 @@ def test_addresses_that_are_refused(url: str, message: str) -> None:
     with pytest.raises(InputError, match=message) as raised:
         endpoint(url)
     assert "secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize("given", [KEY, "A KEY", "", "1KEY", "schlüssel"])
+def test_a_key_in_place_of_its_variable_is_not_shown(given: str) -> None:
+    with pytest.raises(InputError, match="key_variable: is no name of an environment variable") as raised:
+        Endpoint("http://user:secret@host/v1", "small", given)
+    assert not given or given not in str(raised.value)
 
 
 def test_settings_that_are_refused() -> None:

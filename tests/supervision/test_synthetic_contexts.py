@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,6 +23,7 @@ from rayner.supervision.context_rows import ContextRow
 from rayner.supervision.synthetic_contexts import (
     ContextRequest,
     SourceSentence,
+    can_help,
     context_requests,
     negative_rows,
     positive_rows,
@@ -50,6 +53,28 @@ def test_mentions_belong_to_their_sentences() -> None:
         ),
         SourceSentence("It rained.", (), "e"),
     ]
+
+
+def test_blanks_at_the_edges_of_a_mention_count_for_nothing_and_what_is_cut_is_counted() -> None:
+    text = "Ahab  left.\nIshmael came."
+    mentions = (Mention(0, 6, "PER"), Mention(11, 20, "PER"), Mention(6, 15, "PER"), Mention(4, 6, "PER"))
+    counts = Counter[str]()
+    found = list(source_sentences([Document("d", text, mentions)], counts))
+    assert [sentence.mentions for sentence in found] == [(("Ahab", "PER"),), (("Ishmael", "PER"),)]
+    assert +counts == {"mentions outside a sentence": 2}
+
+
+def test_thoughts_before_an_answer_are_no_part_of_it() -> None:
+    (request,) = requests_for("Ahab")
+    for answer, context in (
+        ("<think>Ahab? Ahab.</think>\n\nAhab is old.", "Ahab is old."),
+        ('Ahab, so.\n</think>"Ahab is old."', "Ahab is old."),
+        ("<think>Who is Ahab", None),
+        ("<think>Who is Ahab</think> ", None),
+    ):
+        rows, _ = positive_rows([request], [answer])
+        assert [row.context for row in rows] == ([] if context is None else [context])
+        assert can_help(request, answer) == (context is not None)
 
 
 def test_one_request_for_each_distinct_entity_string() -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -29,6 +30,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("asked", "message"),
     [
         ({"precision": "int8"}, "precision: 'int8' is none; one of float32, bfloat16, float16, auto"),
+        ({"device": 0}, "device: 0 is no name of one; write cpu, or cuda:0 for the first GPU"),
+        ({"device": ""}, "device: '' is none; cpu, cuda"),
         ({"device": "gpu"}, "device: 'gpu' is none; cpu, cuda"),
         ({"device": "cuda:99"}, "device: 'cuda:99' is not here: torch sees"),
         ({"device": "mps"}, "device: torch here cannot compute on 'mps'"),
@@ -41,6 +44,12 @@ def test_a_device_or_a_precision_that_there_is_not(folder: Path, asked: dict[str
         rayner.load(folder, **asked)
     assert str(raised.value).startswith(message)
     assert rayner.load(folder, device=torch.device("cpu")).precision == "float32"  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("path", ["", None])
+def test_what_names_no_checkpoint_is_refused(path: Any) -> None:
+    with pytest.raises(InputError, match=f"^checkpoint: {path!r} names none; give a folder such as RUN/best"):
+        rayner.load(path)
 
 
 def test_a_pipeline_is_a_key_and_is_shown_by_its_settings_alone(folder: Path) -> None:
@@ -65,7 +74,15 @@ def test_an_operating_point_that_there_is_not_is_told_all_that_there_are() -> No
         ({"mentions": (Mention("0", "3", "PER"),)}, "mention offsets '0' '3' are not integers"),
         ({"mentions": ({"start": 0, "end": 3},)}, "its mentions, words, sentences or contexts are not such"),
         ({"contexts": ("Ada slept.",)}, "its mentions, words, sentences or contexts are not such"),
-        ({"words": ((0, 3), (4, 99))}, r"words hold \[4, 99\), outside the text"),
+        ({"words": ((0, 3), (4, 99))}, r"words hold \[4, 99\), outside the text; offsets are Python's int"),
+        (
+            {"words": (np.array([0, 3]),)},
+            r"words hold \[np.int64.*which are not integers; offsets are Python's",
+        ),
+        (
+            {"mentions": (Mention(0, 2, "PER", score=np.float32(0.5)),)},  # type: ignore[arg-type]
+            r"score np.float32\(0.5\) is not a number, or no finite one; numbers are Python's int and float",
+        ),
         ({"sentences": ((0, 99),)}, r"sentences hold \[0, 99\), outside the text"),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -91,6 +92,28 @@ def test_a_standardizer_alone_takes_no_documents(folder: Path) -> None:
         InputError, match=r"^items\[1\]: a document, .* alone links strings; .* pipeline file"
     ):
         alone.predict(["nginx", Document("a", "We run nginx.", (Mention(7, 12, "Software"),))])
+
+
+def test_a_text_is_refused_where_nothing_finds_mentions_in_it(folder: Path) -> None:
+    typed = Pipeline(read_pipeline(folder / "types"), (), standardizer())
+    alone = (
+        r"^items\[0\]: task typer finds nothing in a text by itself; give a document with its mentions, or"
+    )
+    with pytest.raises(InputError, match=alone):
+        typed.predict("We run nginx.")
+    several = Pipeline(read_pipeline(written(folder, ("types", "entities"))), (), standardizer())
+    with pytest.raises(InputError, match=r"^items\[0\]: no stage of the file finds mentions"):
+        several.predict("We run nginx.")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("mentions", "is no document; give a string or a rayner.Document"), ("entities", "is no mention")],
+)
+def test_what_only_has_a_text_is_refused(folder: Path, name: str, message: str) -> None:
+    pipeline = Pipeline(read_pipeline(folder / name), (), standardizer())
+    with pytest.raises(InputError, match=rf"^items\[0\]: SimpleNamespace {message}"):
+        pipeline.predict([SimpleNamespace(text="nginx")])
 
 
 def test_a_stage_that_would_link_no_type_is_refused(folder: Path) -> None:

@@ -5,6 +5,7 @@ import os
 import threading
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -227,6 +228,10 @@ UNTRAINED = built(TASK).eval()
         (5, "items: 5 holds no text"),
         (None, "items: None holds no text"),
         ({"text": "a"}, r"items: \{'text': 'a'\} holds no text"),
+        (
+            SimpleNamespace(columns=["text"], text=5),
+            "items: SimpleNamespace holds columns.*give one of its columns",
+        ),
         ([None], r"items\[0\]: None is no text"),
         (["a", b"b"], r"items\[1\]: b'b' is no text"),
         (b"b", r"items\[0\]: 98 is no text"),

@@ -50,7 +50,7 @@ def annotate(
         bool,
         typer.Option(
             "--contexts",
-            help="Add a column of what each sentence was read with, which JSON lines have anyway.",
+            help="Add a column of the contexts chosen for each sentence, which JSON lines have anyway.",
         ),
     ] = False,
     types: Types = None,

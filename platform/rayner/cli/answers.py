@@ -39,7 +39,7 @@ class ShownDocuments:
 
     Args:
         scores: show scores, which rows have anyway.
-        contexts: show what each sentence was read with, also in rows.
+        contexts: show the contexts that were chosen for each sentence, also in rows.
     """
 
     def __init__(self, output: TextIO, pipeline: Pipeline, scores: bool, contexts: bool) -> None:
@@ -72,7 +72,7 @@ class ShownDocuments:
         return json_row(replace(document, sentence_contexts=None))
 
     def show(self, document: Document) -> None:
-        """Print the text with its mentions, and below it what its sentences were read with."""
+        """Print the text with its mentions, and below it the contexts that were chosen for its sentences."""
         for name in [*getattr(self._pipeline.predictor, "names", ()), *(m.type for m in document.mentions)]:
             self._colours.setdefault(name, COLOURS[len(self._colours) % len(COLOURS)])
         self._lines.print(
@@ -85,7 +85,7 @@ class ShownDocuments:
         )
         for (start, end), contexts in self._read(document) if self._contexts else ():
             if contexts:
-                self._lines.print(Text(f"  {visible(document.text[start:end], True)!r} was read with", "dim"))
+                self._lines.print(Text(f"  chosen for {visible(document.text[start:end], True)!r}", "dim"))
             for context in contexts:
                 score = "" if context.score is None else f" {context.score:.2f}"
                 place = "before" if context.before else "after"

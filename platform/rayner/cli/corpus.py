@@ -169,6 +169,7 @@ def contexts(
         int, typer.Option(min=1, metavar="N", help="Requests for a context that mentions its entity.")
     ] = 3,
     temperature: Annotated[float, typer.Option(min=0.0, max=100.0, metavar="X", help="Of the model.")] = 1.0,
+    max_tokens: Annotated[int, typer.Option(min=1, metavar="N", help="Of an answer, at most.")] = 200,
     prompts: Annotated[
         Path | None,
         typer.Option(metavar="FILE", parser=given_path, help="YAML: prompts and templates for a label set."),
@@ -235,7 +236,8 @@ def contexts(
         if given and not checkpoint:
             what = "is for contexts that a --checkpoint labels"
             raise InputError(given[0], what, "name one, or leave the option out")
-        of_endpoint, of_models = ("key_variable", "concurrency", "timeout"), ("tries", "temperature")
+        of_endpoint = ("key_variable", "concurrency", "timeout")
+        of_models = ("tries", "temperature", "max_tokens")
         unused = () if endpoint else of_endpoint if vllm else of_endpoint + of_models
         for name in unused:
             if (source := context.get_parameter_source(name)) is not None and source.name == "COMMANDLINE":
@@ -251,15 +253,9 @@ def contexts(
             settings = parse_settings(ContextSettings, values, "--method")
             source = Labelled(checkpoint, settings, 0.01 if minimum_gain is None else minimum_gain)
         else:
-            asked = endpoint and Endpoint(
-                endpoint,
-                model or "",
-                key_variable,
-                concurrency=concurrency,
-                timeout_s=timeout,
-                temperature=temperature,
-            )
-            local_model = vllm and vllm_model(vllm, workers, temperature)
+            drawn: dict[str, Any] = {"temperature": temperature, "max_tokens": max_tokens}
+            asked = endpoint and Endpoint(endpoint, model or "", key_variable, concurrency, timeout, **drawn)
+            local_model = vllm and vllm_model(vllm, workers, temperature, max_tokens)
             source = Generated(local_model or asked or None, prompts, send, tries)
         result = contexts(paths, out, source, leave_out or (), seed, fresh, workers or 0)
 

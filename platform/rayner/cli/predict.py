@@ -49,7 +49,7 @@ def predict(
     precision: Precision = None,
     scores: Annotated[bool, typer.Option("--scores", help="Show scores.")] = False,
     contexts: Annotated[
-        bool, typer.Option("--contexts", help="Show below a text what its sentences were read with.")
+        bool, typer.Option("--contexts", help="Show below a text the contexts chosen for its sentences.")
     ] = False,
     as_json: Annotated[
         bool,
@@ -64,8 +64,7 @@ def predict(
     with logs_on_stderr():
         with without_collection():
             from rayner.config.recipe_files import load_types
-            from rayner.tasks.card import commands_for
-            from rayner.tasks.checkpoint import read_recipe
+            from rayner.tasks.stage_settings import without_mentions
             from rayner.tasks.stages import read_pipeline
 
         _check(texts or (), checkpoint)
@@ -75,17 +74,7 @@ def predict(
         settings = read_pipeline(checkpoint, options, precision)
         is_standardizer = not settings.is_file and settings.stages[0].record.stage == "entities"
         if not is_standardizer and not settings.finds_mentions:
-            record = settings.stages[0].record
-            what = f"task {record.name} finds nothing in a text by itself"
-            hint = "name a recognizer, a tagger, a standardizer or a pipeline file"
-            if settings.is_file:
-                what = "no stage of the file finds mentions in a text"
-                hint = "write the checkpoint of a recognizer or tagger before its stages"
-            folder = settings.stages[0].checkpoint
-            for command in commands_for(record.kind.card(read_recipe(folder)), str(folder)):
-                if command.startswith("rayner corpus"):
-                    hint = f"what it is for is {command}"
-            raise InputError(str(checkpoint), what, hint)
+            raise InputError(str(checkpoint), *without_mentions(settings.stages, settings.is_file))
         with without_collection():
             pipeline = settings.pipeline()
         if is_standardizer:
@@ -94,7 +83,7 @@ def predict(
             shown = ShownDocuments(output, pipeline, scores, contexts)
         for answer in _answers(pipeline, texts):
             if as_json:
-                print(json_line(shown.row(answer)), file=output)
+                print(json_line(shown.row(answer), output), file=output)
             else:
                 shown.show(answer)
         if as_json:
@@ -103,7 +92,7 @@ def predict(
                 "new_types": pipeline.new_types,
                 "seconds": round(time.perf_counter() - started, 3),
             }
-            print(json_line({**shown.counts, **about}), file=output, flush=True)
+            print(json_line({**shown.counts, **about}, output), file=output, flush=True)
 
 
 def _answers(pipeline: Pipeline, texts: Sequence[str] | None) -> Iterator[Any]:
@@ -121,6 +110,8 @@ def _answers(pipeline: Pipeline, texts: Sequence[str] | None) -> Iterator[Any]:
 
 
 def _check(texts: Sequence[str], checkpoint: Any) -> None:
+    if not texts and sys.stdin is None:
+        raise InputError("standard input", "is closed", "give a TEXT, or texts on standard input")
     for number, text in enumerate(texts, 1):
         if os.path.isfile(text):
             paths = shlex.quote(str(checkpoint)), shlex.quote(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import errno
 import gc
@@ -11,7 +12,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 import typer
 from rich.console import Console
@@ -111,9 +112,15 @@ def print_result(result: Any, as_json: bool, show: Callable[[Any], None]) -> Non
         show(result)
 
 
-def json_line(value: Any) -> str:
-    """The value as JSON on one line, without raw control characters."""
-    return json.dumps(plain(value), ensure_ascii=False, default=str).translate(_JSON_ESCAPES)
+def json_line(value: Any, stream: TextIO | None = None) -> str:
+    """The value as JSON on one line, without raw control characters.
+
+    Args:
+        stream: where it is printed, by default standard output; what is not UTF-8 is given ASCII alone.
+    """
+    encoding = getattr(stream or sys.stdout, "encoding", None)
+    is_ascii = encoding is not None and codecs.lookup(encoding).name != "utf-8"
+    return json.dumps(plain(value), ensure_ascii=is_ascii, default=str).translate(_JSON_ESCAPES)
 
 
 def print_summary(facts: Mapping[str, Any], next_commands: Sequence[str] = ()) -> None:

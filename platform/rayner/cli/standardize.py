@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,7 +20,7 @@ from rayner.cli.options import (
     given_output,
     given_path,
 )
-from rayner.cli.printing import logs_on_stderr, print_result, print_summary
+from rayner.cli.printing import json_line, logs_on_stderr, print_result, print_summary
 
 
 def standardize(
@@ -85,7 +84,7 @@ def _show(result: dict[str, Any]) -> None:
     rows = next((v for name in ("answers", "proposals") if isinstance(v := result.get(name), list)), None)
     if rows is not None and not sys.stdout.isatty():
         for row in rows:
-            print(json.dumps(row, ensure_ascii=False))
+            print(json_line(row))
         return
     console = Console()
     if rows is not None:

@@ -139,6 +139,10 @@ class CorpusSettings(Settings):
         return self
 
 
+LEAST_ROOM = 2
+"""The sub-words in which one of a context has room: that and a separator."""
+
+
 class WindowSettings(Settings):
     """How a text is cut into windows of sub-words."""
 
@@ -285,3 +289,15 @@ def check_room(context: ContextSettings | None, windows: WindowSettings) -> None
     """Raise ValueError for contexts without a place in the windows."""
     if context is not None and not windows.context:
         raise ValueError("context needs windows.context, the sub-words that contexts may take")
+    if context is not None and windows.context < (least := least_room(context)):
+        raise ValueError(
+            f"windows.context {windows.context} has room for no context beside the separators: "
+            f"make it {least} or more"
+        )
+
+
+def least_room(context: ContextChoice) -> int:
+    """The sub-words in which one of a context has room wherever the contexts are: a separator for each side
+    that has some."""
+    one_sided = context.count == 1 or context.methods in (("before",), ("after",))
+    return LEAST_ROOM if one_sided else LEAST_ROOM + 1

@@ -6,7 +6,7 @@ import os
 import shlex
 from pathlib import Path
 
-from rayner.errors import CheckpointError
+from rayner.errors import CheckpointError, RecipeError
 
 MANIFEST = "checkpoint.json"
 RECIPE = "recipe.yaml"
@@ -14,6 +14,23 @@ BEST, LAST = "best", "last"
 LOG = "log.jsonl"
 SWEEP, WINNER = "sweep.json", "winner"
 """What tells that a folder is a sweep, and its folder with the run of the best settings."""
+
+
+def named_checkpoint(named: str, folder: Path, where: str) -> Path:
+    """`checkpoint_of` a path in a file, which counts from the folder.
+
+    Args:
+        where: the key that names it, for errors.
+
+    Raises:
+        RecipeError: a text that is no path. CheckpointError, InputError, StorageError: as `checkpoint_of`.
+    """
+    try:
+        path = (folder / named).resolve()
+    except ValueError:
+        what = f"{named!r:.60} is no path: it has a null character or half a surrogate pair"
+        raise RecipeError(where, what, "write a path such as RUN/best") from None
+    return checkpoint_of(path)
 
 
 def checkpoint_of(path: str | os.PathLike[str]) -> Path:

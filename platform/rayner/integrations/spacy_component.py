@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spacy.language import Language
 from spacy.tokens import Doc, Span
-from spacy.util import minibatch
+from spacy.util import filter_spans, minibatch
 
 from rayner.data.schema import Document, Mention, mention_to_row
-from rayner.data.writers.base import Losses
-from rayner.data.writers.iob2 import outermost
 from rayner.errors import InputError
 from rayner.files.fetching import local
 from rayner.files.folders import replace_folder
@@ -28,9 +26,11 @@ SETTINGS = "rayner.json"
 class RaynerComponent:
     """Finds mentions in spaCy documents, whose tokens are the words: mentions begin and end at tokens.
 
-    `doc.spans[spans_key]` has all mentions, `doc.ents` those that lie in no other, both with the entity as
-    `kb_id_`; `doc.user_data["rayner"]` has all that is known of each (scores, fine types, candidates), in the
-    order of `doc.spans`. A model that finds no mentions itself is given those of `doc.ents`.
+    `doc.spans[spans_key]` has all mentions, `doc.ents` those of which no two overlap, the longest and first,
+    both with the entity as `kb_id_`; `doc.user_data["rayner"]` has all that is known of each (scores, fine
+    types, candidates), in the order of `doc.spans`. A model that reads other words than spaCy's tokens may
+    find a part of one: its offsets are in `doc.user_data`, the whole token in the others. A model that finds
+    no mentions itself is given those of `doc.ents`.
 
     Args:
         checkpoint: a folder such as `RUN/best`, or a pipeline file; it is loaded when the first document
@@ -145,14 +145,14 @@ class RaynerComponent:
         self._settings, self._pipeline = PipelineSettings(tuple(stages), content["is_file"]), None
         return self
 
-    def _set(self, doc: Doc, mentions: Iterable[Mention]) -> None:
-        spans = {mention: _span(doc, mention) for mention in mentions}
+    def _set(self, doc: Doc, mentions: Sequence[Mention]) -> None:
+        spans = [_span(doc, mention) for mention in mentions]
         if self.spans_key is not None:
-            doc.spans[self.spans_key] = list(spans.values())
+            doc.spans[self.spans_key] = spans
         if self.ents:
-            flat = outermost(list(spans), Losses(""))
-            doc.set_ents([spans[mention] for mention in flat])
-        doc.user_data["rayner"] = [mention_to_row(mention) for mention in spans]
+            # Mentions that do not overlap may, once they are widened to tokens.
+            doc.set_ents(filter_spans(spans))
+        doc.user_data["rayner"] = [mention_to_row(mention) for mention in mentions]
 
 
 @Language.factory(

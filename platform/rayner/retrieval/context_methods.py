@@ -86,6 +86,7 @@ def dense(encode: Encode) -> Method:
 
 def _preceding(text_of: np.ndarray, queries: np.ndarray, count: int) -> list[list[int]]:
     """For each query the nearest `count` places before it with texts that differ, nearest first."""
+    count = min(count, len(text_of))
     wanted: dict[int, list[int]] = {query: [] for query in queries.tolist()}
     latest: dict[int, int] = {}
     for place, own in enumerate(text_of.tolist()):

@@ -85,7 +85,7 @@ class RemoteStage:
         return await self._told("answers", self.asked, self.of_mentions, items)
 
     async def with_contexts(self, documents: Sequence[Document]) -> list[Document]:
-        """Answers with the contexts that their sentences were read with.
+        """Answers with the contexts that were chosen for their sentences.
 
         Raises:
             OtherModels: it has models of another key.

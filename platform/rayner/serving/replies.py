@@ -62,7 +62,7 @@ def marked_documents_of(given: Sequence[MarkedTextIn]) -> list[Document]:
 def recognize_reply(
     found: Sequence[Predicted], new_types: Mapping[str, Threshold], versions: Versions, contexts: bool = False
 ) -> RecognizeReply:
-    """Documents with mentions; with `contexts`, their sentences with those that were read with each."""
+    """Documents with mentions; with `contexts`, their sentences with those that were chosen for each."""
     documents = [
         DocumentOut(
             document_id=document.document_id,

@@ -120,7 +120,7 @@ class RecognizeRequest(Request):
     shift: Annotated[float, Field(strict=True, ge=-1000, le=1000)] | None = None
     """Added to every threshold: below 0 finds more."""
     contexts: Annotated[bool, Field(strict=True)] = False
-    """Reply with the contexts that each sentence was read with."""
+    """Reply with the contexts that were chosen for each sentence."""
 
 
 class StandardizeRequest(Request):
@@ -228,14 +228,14 @@ class LinkedMentionOut(MentionOut):
 
 
 class ContextOut(Reply):
-    """A sentence that was read with another one."""
+    """A sentence that was chosen to be read with another one."""
 
     text: str
     """The sentence."""
     score: float | None
     """How relevant it is, the higher the more; null where nothing says so."""
     before: bool
-    """Whether it was read before the sentence, not after it."""
+    """Whether it goes before the sentence, not after it."""
     start: int | None
     """Where it begins in the text; null where it is not from there."""
     end: int | None
@@ -250,7 +250,7 @@ class SentenceOut(Reply):
     end: int
     """Where it ends: the place behind its last character."""
     contexts: list[ContextOut]
-    """Those that it was read with."""
+    """Those that were chosen; of them is read what has room in `windows.context` sub-words."""
 
 
 class DocumentOut(Reply):

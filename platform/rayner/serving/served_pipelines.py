@@ -53,7 +53,7 @@ class ServedPipeline:
         return [stage for stage in self.stages if stage.name in (STAGE["contexts"], STAGE["types"])]
 
     def with_contexts(self, document: Document) -> Document:
-        """An answer with the contexts that its sentences were read with, where there are any."""
+        """An answer with the contexts that were chosen for its sentences, where there are any."""
         return with_contexts(document, [stage.loaded for stage in self.stages])
 
     def versions(self) -> dict[str, str]:

@@ -76,7 +76,7 @@ class StageService:
             return error
 
     async def with_contexts(self, key: str, documents: Sequence[Document]) -> list[Document] | Exception:
-        """Answers with the contexts that their sentences were read with."""
+        """Answers with the contexts that were chosen for their sentences."""
         if key != self._key:
             return self._other()
         shown = self._pipeline.with_contexts

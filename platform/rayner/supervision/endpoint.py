@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 from dataclasses import dataclass
@@ -16,11 +17,16 @@ import httpx2
 from rayner.data.readers.base import is_encodable
 from rayner.errors import InputError
 
+EMPTY = "empty answer"
+"""Why a question that a model answered has no text."""
+MAX_TOKENS = 200
+"""Of an answer, where nobody asks for another number."""
 _LARGEST = 1 << 20
 """Bytes of a reply."""
 _LONGEST_PAUSE = 600.0
 _PASSING = frozenset({408, 409, 425, 429})
 _PROMPT_AT_FAULT = frozenset({400, 413, 422})
+_VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +50,14 @@ class Endpoint:
     attempts: int = 5
     backoff_s: float = 1.0
     temperature: float = 1.0
-    max_tokens: int = 200
+    max_tokens: int = MAX_TOKENS
 
     def __post_init__(self) -> None:
+        if not _VARIABLE.fullmatch(self.key_variable):
+            # It may be the key itself: what was given is named nowhere.
+            what = "is no name of an environment variable"
+            hint = "put the key into a variable such as OPENAI_API_KEY, and name that"
+            raise InputError("endpoint key_variable", what, hint)
         usable, secret = False, None
         try:
             parts = urlsplit(self.url)
@@ -122,10 +133,11 @@ def ask(client: httpx2.Client, endpoint: Endpoint, prompt: str, pause: Pause, st
         Dropped: no try was answered with a text, or the endpoint does not take this prompt, or `stop` is set.
         InputError: the endpoint takes no prompt at all: a wrong key, model or address.
     """
-    reason, answered = "stopped", False
+    reason, answered, last = "stopped", False, False
     for attempt in range(endpoint.attempts):
         if not pause.wait(stop) or (attempt and stop.wait(endpoint.backoff_s * 2 ** (attempt - 1))):
             raise Dropped("stopped", answered=False)
+        last = False
         try:
             status, headers, data = _post(client, endpoint, prompt)
         except httpx2.TimeoutException:
@@ -135,11 +147,10 @@ def ask(client: httpx2.Client, endpoint: Endpoint, prompt: str, pause: Pause, st
             reason = "connection failed"
             continue
         if status == 200:
-            text, reason = _text(data)
+            text, reason, last = _text(data)
             if text is not None:
                 return text
-            # A page of something else, or an error in place of an answer, is asked for again another time.
-            answered |= b'"choices"' in data
+            answered |= last
         elif status in _PASSING or status >= 500:
             reason = f"status {status}"
             if seconds := _retry_after(headers.get("retry-after", "")):
@@ -150,7 +161,8 @@ def ask(client: httpx2.Client, endpoint: Endpoint, prompt: str, pause: Pause, st
             # Nothing of the reply is shown: some endpoints repeat the key in it.
             hint = f"check the address, the model and the key in {endpoint.key_variable}"
             raise InputError(f"endpoint {endpoint.host}", f"refuses with status {status}", hint)
-    raise Dropped(reason, answered)
+    # What fails for a while in the end is asked again another time.
+    raise Dropped(reason, answered=last)
 
 
 def _post(client: httpx2.Client, endpoint: Endpoint, prompt: str) -> tuple[int, httpx2.Headers, bytes]:
@@ -169,17 +181,21 @@ def _post(client: httpx2.Client, endpoint: Endpoint, prompt: str) -> tuple[int, 
         return reply.status_code, reply.headers, bytes(data)
 
 
-def _text(data: bytes) -> tuple[str | None, str]:
-    """The text of a reply, or why it has none."""
+def _text(data: bytes) -> tuple[str | None, str, bool]:
+    """The text of a reply, or why it has none, and whether it is a model's answer: a page of something else,
+    or an error in place of an answer, is none."""
     try:
-        content = json.loads(data)["choices"][0]["message"]["content"]
+        message = json.loads(data)["choices"][0]["message"]
     except (ValueError, TypeError, KeyError, IndexError, RecursionError):
-        return None, "malformed reply"
+        return None, "malformed reply", False
+    if not isinstance(message, dict):
+        return None, "malformed reply", False
+    content = message.get("content")
     if not isinstance(content, str) or not content.strip():
-        return None, "empty answer"
+        return None, EMPTY, True
     if not is_encodable(content):
-        return None, "malformed reply"
-    return content.strip(), ""
+        return None, "malformed reply", True
+    return content.strip(), "", True
 
 
 def _retry_after(value: str) -> float:

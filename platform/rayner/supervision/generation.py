@@ -15,36 +15,48 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import httpx2
 
 from rayner.counted import counted
 from rayner.errors import InputError
-from rayner.supervision.endpoint import Dropped, Endpoint, Pause, ask
+from rayner.supervision.endpoint import EMPTY, Dropped, Endpoint, Pause, ask
 from rayner.supervision.ledger import Ledger
 from rayner.supervision.local_model import LocalModel
 
 GIVE_UP = 20
+NO_TEXT = frozenset({EMPTY, "no text, in the ledger"})
+"""Why prompts are dropped that a model answered, and that are not asked again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Generation:
     """The answers to prompts, one each, None where there is none, and what became of the others.
 
-    `counts` has `answered` (of them `from the ledger`), `dropped: REASON`, and `not sent`.
+    `counts` has `answered` (of them `from the ledger`), `dropped: REASON`, and `not sent`; `asked` the hosts
+    that were asked, now or, as far as the ledger says it, for its answers.
     """
 
-    host: str
+    endpoint: str
+    """The host that texts would leave for."""
     answers: list[str | None]
     counts: Counter[str] = field(default_factory=Counter)
+    asked: set[str] = field(default_factory=set)
+
+    @property
+    def host(self) -> str | None:
+        """The host that texts would leave for; where none would, those that were asked."""
+        return self.endpoint if self.counts["not sent"] else ", ".join(sorted(self.asked)) or None
 
     def __str__(self) -> str:
         if waiting := self.counts["not sent"]:
             done = self.counts["from the ledger"]
             return f"{counted(waiting, 'text')} would leave for {self.host}; answered in the ledger: {done}"
-        return f"{self.host}: " + ", ".join(f"{name} {count}" for name, count in sorted(self.counts.items()))
+        return f"{self.host or 'the ledger'}: " + ", ".join(
+            f"{name} {count}" for name, count in sorted(self.counts.items())
+        )
 
 
 def generate(
@@ -59,7 +71,9 @@ def generate(
 
     Equal prompts are asked once. What fails for a while (429, 5xx, a broken connection, a reply that cannot
     be read) is tried again after a pause, and dropped after `endpoint.attempts` tries. A prompt that was
-    answered, but never with a text, is not asked again by a later call; one that got no answer at all is.
+    answered, but never with a text, is not asked again by a later call; one that got no answer, or failed so
+    in the end, is. Of an endpoint the model's name counts, not the address: another one with a model of that
+    name is not asked for what is in the ledger.
 
     Args:
         send: whether texts may leave this machine. Without it, what would be sent is counted. They do not
@@ -68,12 +82,12 @@ def generate(
 
     Raises:
         InputError: the endpoint refuses the key or the model, or leaves `GIVE_UP` prompts one after another
-            without an answer; or the ledger cannot be read, or another process writes it. Answers up to
+            without a text; or the ledger cannot be read, or another process writes it. Answers up to
             there are in the ledger.
     """
     send = send or isinstance(endpoint, LocalModel)
     keys = {prompt: _key(endpoint, prompt, attempt) for prompt in dict.fromkeys(prompts)}
-    with Ledger(ledger, write=send) as book:
+    with Ledger(ledger, write=send, host=endpoint.host) as book:
         known = set(book.answers)
         waiting = [prompt for prompt, key in keys.items() if key not in known]
         dropped: dict[str, str] = {}
@@ -90,7 +104,11 @@ def generate(
                 counts[f"dropped: {dropped.get(key, 'no text, in the ledger')}"] += 1
             else:
                 counts["not sent"] += 1
-        return Generation(endpoint.host, [book.answers.get(keys[prompt]) for prompt in prompts], +counts)
+        asked_hosts = {book.hosts[key] for key in keys.values() if key in book.hosts}
+        if send and waiting:
+            asked_hosts.add(endpoint.host)
+        answers = [book.answers.get(keys[prompt]) for prompt in prompts]
+        return Generation(endpoint.host, answers, +counts, asked_hosts)
 
 
 def generate_usable(
@@ -104,7 +122,7 @@ def generate_usable(
 ) -> Generation:
     """As `generate`; a prompt whose answer cannot be used is asked again, up to `tries` times in all.
 
-    The last answer is given, usable or not. `counts` also has `asked again`.
+    The last answer is given, usable or not. `counts` also has `asked again`: what was answered now.
 
     Args:
         is_usable: the place of a prompt and its answer -> whether it can be used.
@@ -115,9 +133,10 @@ def generate_usable(
         again = generate(endpoint, [prompts[i] for i in places], ledger, send=send, attempt=attempt)
         for place, answer in zip(places, again.answers, strict=True):
             given.answers[place] = answer or given.answers[place]
-        given.counts["asked again"] += again.counts["answered"]
+        given.counts["asked again"] += again.counts["answered"] - again.counts["from the ledger"]
         given.counts["not sent"] += again.counts["not sent"]
-    return Generation(given.host, given.answers, +given.counts)
+        given.asked.update(again.asked)
+    return replace(given, counts=+given.counts)
 
 
 def _send(endpoint: Endpoint, prompts: dict[str, str], book: Ledger) -> dict[str, str]:
@@ -139,10 +158,13 @@ def _send(endpoint: Endpoint, prompts: dict[str, str], book: Ledger) -> dict[str
             dropped[key] = why.reason
             if why.answered:
                 book.add(key, None)
-            elif not stop.is_set() and next(silent) >= GIVE_UP:
+            if not stop.is_set() and next(silent) >= GIVE_UP:
                 stop.set()
-                what = f"left {GIVE_UP} prompts one after another without an answer ({why.reason})"
-                raise InputError(f"endpoint {endpoint.host}", what, "see whether it runs") from None
+                what = f"left {GIVE_UP} prompts one after another without a text ({why.reason})"
+                hint = "see whether it runs"
+                if why.answered:
+                    hint = "name another --model or --temperature, or give more --max-tokens"
+                raise InputError(f"endpoint {endpoint.host}", what, hint) from None
         except BaseException:
             stop.set()
             raise

@@ -16,19 +16,23 @@ from rayner.files.locks import taken
 class Ledger:
     """The answers of a file, by key; None is an answer without text. One process writes it at a time.
 
-    A last line that a kill cut short is removed when the file is next written.
+    `hosts` has who answered, by key; older files do not say it. A last line that a kill cut short is removed
+    when the file is next written.
 
     Args:
         write: whether answers will be added; without it a file that is not there is an empty one.
+        host: who gives the answers that will be added.
 
     Raises:
         InputError: a line that cannot be read, or a file that another process writes.
         StorageError: the file system gives no locks.
     """
 
-    def __init__(self, path: Path, *, write: bool) -> None:
+    def __init__(self, path: Path, *, write: bool, host: str = "") -> None:
         self.path = path
         self.answers: dict[str, str | None] = {}
+        self.hosts: dict[str, str] = {}
+        self._host = host
         self._lock = threading.Lock()
         self._file: int | None = None
         if write:
@@ -46,7 +50,8 @@ class Ledger:
 
     def add(self, key: str, answer: str | None) -> None:
         """Note an answer; it is on disk when this returns."""
-        line = json.dumps({"key": key, "answer": answer}) + "\n"
+        row = {"key": key, "answer": answer} | ({"host": self._host} if self._host else {})
+        line = json.dumps(row) + "\n"
         with self._lock:
             assert self._file is not None
             whole = os.fstat(self._file).st_size
@@ -60,6 +65,7 @@ class Ledger:
                 raise
             os.fsync(self._file)
             self.answers[key] = answer
+            self.hosts[key] = self._host
 
     def close(self) -> None:
         """Let others write it."""
@@ -83,6 +89,8 @@ class Ledger:
                 what = "not an answer of the ledger"
                 raise InputError(f"{self.path}:{number}", what, "remove the line, or name another ledger")
             self.answers[key] = answer
+            if isinstance(host := row.get("host"), str):
+                self.hosts[key] = host
         return end
 
     def __enter__(self) -> Self:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rayner.data.readers.base import is_encodable
+from rayner.supervision.endpoint import EMPTY
 from rayner.supervision.ledger import Ledger
 
 Answers = Callable[[Sequence[str], Sequence[int]], Iterable[tuple[int, str]]]
@@ -56,5 +57,5 @@ class LocalModel:
             text = answer.strip() if is_encodable(answer) else ""
             book.add(keys[place], text or None)
             if not text:
-                dropped[keys[place]] = "empty answer"
+                dropped[keys[place]] = EMPTY
         return dropped

@@ -24,6 +24,9 @@ from rayner.supervision.context_prompts import KINDS, kinds_of
 from rayner.supervision.context_rows import ContextRow
 
 KEPT = "kept"
+OUTSIDE = "mentions outside a sentence"
+UNTYPED = f"mentions of type {UNKNOWN}"
+"""Counts of mentions that are asked about nothing: a sentence ends within them, or they may be none."""
 _TRIES = 50
 
 
@@ -49,16 +52,30 @@ class SourceSentence:
     group: str
 
 
-def source_sentences(documents: Iterable[Document]) -> Iterator[SourceSentence]:
-    """The sentences of documents, with the mentions that lie whole in them; of no group, by document."""
+def source_sentences(
+    documents: Iterable[Document], counts: Counter[str] | None = None
+) -> Iterator[SourceSentence]:
+    """The sentences of documents, with the mentions that lie whole in them; of no group, by document.
+
+    Args:
+        counts: gets how many mentions are `OUTSIDE` or `UNTYPED`.
+    """
+    counts = Counter() if counts is None else counts
     for document in documents:
         spans = sentences_of(document)
         starts = [start for start, _ in spans]
         inside: list[list[tuple[str, str]]] = [[] for _ in spans]
         for mention in sorted(document.mentions, key=lambda m: (m.start, -m.end)):
-            place = bisect_right(starts, mention.start) - 1
-            if place >= 0 and mention.end <= spans[place][1]:
-                inside[place].append((_plain(document.text[mention.start : mention.end]), mention.type))
+            text = document.text[mention.start : mention.end]
+            # Blanks at its edges may lie between sentences.
+            start = mention.start + len(text) - len(text.lstrip())
+            end = mention.end - len(text) + len(text.rstrip())
+            place = bisect_right(starts, start) - 1
+            if place >= 0 and start < end <= spans[place][1]:
+                inside[place].append((_plain(text), mention.type))
+                counts[UNTYPED] += mention.type == UNKNOWN
+            else:
+                counts[OUTSIDE] += 1
         group = document.group or document.document_id
         for (start, end), mentions in zip(spans, inside, strict=True):
             yield SourceSentence(_plain(document.text[start:end]), tuple(mentions), group)
@@ -97,7 +114,7 @@ def positive_rows(
     """
     rows, counts = [], Counter[str]()
     for request, answer in zip(requests, answers, strict=True):
-        context = _unquoted(_plain(answer or ""))
+        context = _context_in(answer or "")
         found = _judge(request, context)
         counts[found] += 1
         if found == KEPT:
@@ -136,7 +153,7 @@ def negative_rows(
 
 def can_help(request: ContextRequest, answer: str) -> bool:
     """Whether `positive_rows` makes a row of the answer."""
-    return _judge(request, _unquoted(_plain(answer))) == KEPT
+    return _judge(request, _context_in(answer)) == KEPT
 
 
 def _judge(request: ContextRequest, context: str) -> str:
@@ -181,6 +198,14 @@ def _unrelated(
         if not own and text not in taken and not any(entity in folded for entity in entities):
             return text
     return None
+
+
+def _context_in(answer: str) -> str:
+    """What an answer says, on one line: without thoughts before it, and nothing where these have no end."""
+    _, ended, said = answer.rpartition("</think>")
+    if not ended and answer.lstrip().startswith("<think>"):
+        said = ""
+    return _unquoted(_plain(said))
 
 
 def _unquoted(text: str) -> str:

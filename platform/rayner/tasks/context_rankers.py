@@ -18,7 +18,7 @@ from rayner.config.base import Precision
 from rayner.errors import CheckpointError
 from rayner.files.fetching import is_there, local
 from rayner.files.hashes import sha256_of
-from rayner.files.run_checkpoints import checkpoint_of
+from rayner.files.run_checkpoints import named_checkpoint
 from rayner.models.precision_choice import set_precision
 from rayner.models.rerankers import kind_of_reranker, load_reranker
 from rayner.tasks.checkpoint_files import (
@@ -42,13 +42,17 @@ _KEPT = (".json", ".safetensors", ".txt", ".model", ".jinja")
 """What a model of transformers needs beside it, by the end of the name; weights in pickles are never read."""
 
 
-def place_of_ranker(named: str, folder: Path) -> RankerPlace:
+def place_of_ranker(named: str, folder: Path, key: str = "ranker") -> RankerPlace:
     """What a setting names: what lies at the path, which counts from the folder; else an id, if it is one.
 
+    Args:
+        key: that of the setting, for errors.
+
     Raises:
+        RecipeError: a text that is no path.
         CheckpointError: a run without a checkpoint.
     """
-    path = checkpoint_of((folder / named).resolve())
+    path = named_checkpoint(named, folder, key)
     return named if _ID.fullmatch(named) and not is_there(path) else path
 
 

@@ -287,7 +287,7 @@ def load_trained(
         CheckpointError: a file that is missing, cut short or changed.
         InputError: no such device.
     """
-    if device:
+    if device is not None:
         check_device(device)
     heed_quota()
     check_files(folder)
@@ -295,7 +295,7 @@ def load_trained(
     task = learn(recipe, tokenizer_from(tokenizer) if tokenizer.is_dir() else None)
     task.device = device
     model = load_model(folder, task).eval()
-    return task, model.to(device or default_device())
+    return task, model.to(default_device() if device is None else device)
 
 
 def default_device() -> str:
@@ -310,6 +310,8 @@ def check_device(device: str | torch.device) -> None:
         InputError: the device.
     """
     hint = "cpu, cuda, or cuda:1 for the second GPU"
+    if not isinstance(device, str | torch.device):
+        raise InputError("device", f"{device!r} is no name of one", "write cpu, or cuda:0 for the first GPU")
     try:
         named = torch.device(device)
     except RuntimeError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, NamedTuple, TypeVar
@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from rayner.data.batches import forwards
-from rayner.data.readers.rows import fault_of
+from rayner.data.readers.rows import fault_of_offsets, fault_of_values
 from rayner.data.schema import Document, Mention
 from rayner.data.sections import Section, join_mentions, part_of, sections
 from rayner.errors import InputError
@@ -144,6 +144,9 @@ def checked(items: Any) -> Iterator[Any]:
     Raises:
         InputError: it is something else, or a document with spans outside its text, by its place.
     """
+    if hasattr(items, "columns") and not isinstance(items, list):
+        what = f"{type(items).__name__} holds columns, and texts are wanted"
+        raise InputError("items", what, "give one of its columns")
     given: Any = [items] if isinstance(items, str) or hasattr(items, "text") else items
     if not isinstance(given, Iterable) or isinstance(given, Mapping):
         raise InputError("items", f"{_shown(items)} holds no text", "give a text, a document or a list")
@@ -156,20 +159,65 @@ def checked(items: Any) -> Iterator[Any]:
         except UnicodeEncodeError as error:
             what = f"half a surrogate pair at character {error.start}, which is no character"
             raise InputError(where, what, "decode the text from UTF-8 again") from None
-        if isinstance(item, Document) and (fault := _fault(item)):
-            raise InputError(where, fault, "offsets count the characters of its text from 0")
+        if isinstance(item, Document):
+            _check(item, where)
         yield item
 
 
-def _fault(document: Document) -> str:
+def as_documents(items: Iterable[Any], refusal: Callable[[], tuple[str, str]] | None) -> Iterator[Document]:
+    """What `checked` gives as documents, texts numbered.
+
+    Args:
+        refusal: what is wrong with a text alone and what to do about it, where nothing finds mentions in it.
+
+    Raises:
+        InputError: something else that has a text, or such a text, by its place.
+    """
+    for place, item in enumerate(items):
+        where = f"items[{place}]"
+        if isinstance(item, str) and refusal is not None:
+            what, hint = refusal()
+            raise InputError(where, what, f"give a document with its mentions, or {hint}")
+        if not isinstance(item, str | Document):
+            what = f"{type(item).__name__} is no document"
+            raise InputError(where, what, "give a string or a rayner.Document")
+        yield Document(str(place), item) if isinstance(item, str) else item
+
+
+def as_mentions(items: Iterable[Any]) -> Iterator[Any]:
+    """What `checked` gives for a standardizer alone: strings, or mentions of files.
+
+    Raises:
+        InputError: a document, or something else that has a text, by its place.
+    """
+    for place, item in enumerate(items):
+        where = f"items[{place}]"
+        if isinstance(item, Document):
+            what = "a document, and a standardizer alone links strings"
+            hint = "load a pipeline file that names it: `stages:` and below it `- checkpoint: RUN/best`"
+            raise InputError(where, what, hint)
+        if not isinstance(item, str) and not hasattr(item, "sentence"):
+            raise InputError(where, f"{type(item).__name__} is no mention", "give a string")
+        yield item
+
+
+def _check(document: Document, where: str) -> None:
     try:
-        if fault := fault_of(document):
-            return fault
-        size = len(document.text)
-        outside = (m for m in document.mentions if not 0 <= m.start < m.end <= size)
+        if fault := fault_of_offsets(document) or _outside(document):
+            hint = "offsets are Python's int and count the characters of its text from 0"
+            raise InputError(where, fault, hint)
+        if fault := fault_of_values(document):
+            raise InputError(where, fault, "numbers are Python's int and float, names are strings")
     except (AttributeError, TypeError, ValueError):
-        return "its mentions, words, sentences or contexts are not such as a document has"
-    first = next(outside, None)
+        what = "its mentions, words, sentences or contexts are not such as a document has"
+        raise InputError(
+            where, what, "give tuples of rayner.Mention, of (start, end), of rayner.Context"
+        ) from None
+
+
+def _outside(document: Document) -> str:
+    size = len(document.text)
+    first = next((m for m in document.mentions if not 0 <= m.start < m.end <= size), None)
     return "" if first is None else f"the mention [{first.start}, {first.end}) is no part of its text"
 
 

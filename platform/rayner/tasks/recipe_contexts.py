@@ -179,7 +179,7 @@ def _named(ranker: str) -> RankerPlace:
     try:
         (path,) = corpus_paths([ranker], "context.ranker")
     except RecipeError:
-        if isinstance(place := place_of_ranker(ranker, Path.cwd()), str):
+        if isinstance(place := place_of_ranker(ranker, Path.cwd(), "context.ranker"), str):
             return place
         raise
     return checkpoint_of(path.absolute())

@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import PositiveInt
 
 from rayner.config import BaseRecipe, ContextSettings, WindowSettings
+from rayner.config.documents import least_room
 from rayner.config.recipe_files import parse_settings
 from rayner.data.schema import Document
 from rayner.errors import RecipeError
@@ -72,15 +73,19 @@ def read_stage_contexts(value: Any, where: str, folder: Path, recipe: BaseRecipe
         raise RecipeError(where, what, hint)
     settings = parse_settings(StageContexts, value, where)
     if settings.ranker is not None:
-        ranker = place_of_ranker(settings.ranker, folder)
+        ranker = place_of_ranker(settings.ranker, folder, f"{where}.ranker")
         check_ranker(ranker, f"{where}.ranker")
         settings = settings.model_copy(update={"ranker": str(ranker)})
     windows = getattr(recipe, "windows", None)
     if "context" not in type(recipe).model_fields or windows is None:
         raise RecipeError(where, f"task {recipe.task} reads no contexts", "leave it out")
-    if not _windows(windows, settings, where).context:
+    room, least = _windows(windows, settings, where).context, least_room(settings)
+    if not room:
         what = "asks for contexts, for which the checkpoint has no room (windows.context is 0)"
         raise RecipeError(where, what, "train it with windows.context, or give a `budget`")
+    if room < least:
+        what = f"has a budget of {room}, which has room for no context beside the separators"
+        raise RecipeError(where, what, f"give a `budget` of {least} or more")
     return settings
 
 
@@ -102,8 +107,8 @@ def with_stage_contexts(loaded: Checkpoint, settings: StageContexts) -> Checkpoi
 
 
 def with_contexts(document: Document, checkpoints: Iterable[Checkpoint]) -> Document:
-    """An answer with the contexts that the first of the checkpoints with any read its sentences with; one
-    that a stage gave contexts keeps those.
+    """An answer with the contexts that the first of the checkpoints with any chose for its sentences; one
+    that a stage gave contexts keeps those. Of long ones, windows may hold a part or none.
 
     Raises:
         CheckpointError: the ranker of a checkpoint cannot be used.

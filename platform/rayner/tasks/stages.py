@@ -8,21 +8,22 @@ from pathlib import Path
 from typing import Any
 
 from rayner.config.base import AskedPrecision, Precision
+from rayner.config.documents import LEAST_ROOM
 from rayner.config.recipe_files import read_yaml
 from rayner.data.schema import Document
 from rayner.errors import InputError, RecipeError
 from rayner.files.fetching import local
-from rayner.files.run_checkpoints import checkpoint_of
+from rayner.files.run_checkpoints import checkpoint_of, named_checkpoint
 from rayner.models.precision import check_precision, default_precision
 from rayner.tasks.base import Predictor
 from rayner.tasks.checkpoint import Checkpoint, load_checkpoint, nothing_to_answer, read_recipe
 from rayner.tasks.checkpoint_files import check_files
 from rayner.tasks.encoder_task import default_device
-from rayner.tasks.predict import checked, has_spare_core, predict, stages_of
+from rayner.tasks.predict import as_documents, as_mentions, checked, has_spare_core, predict, stages_of
 from rayner.tasks.registry import task_of
 from rayner.tasks.stage_chain import chain
 from rayner.tasks.stage_contexts import read_stage_contexts, with_contexts, with_stage_contexts
-from rayner.tasks.stage_settings import StageSettings, check_types, never_learned
+from rayner.tasks.stage_settings import StageSettings, absolute, check_types, never_learned, without_mentions
 from rayner.tasks.standardizer.stage import Linking
 
 ORDER = ("contexts", "mentions", "types", "entities")
@@ -177,11 +178,14 @@ class Pipeline:
         stages = [stage for name, stage in own if name in kept]
         return chain(stages) if stages else None
 
-    def predict(self, items: Iterable[Any], tokens_per_batch: int | None = None) -> list[Any]:
+    def predict(
+        self, items: str | Document | Iterable[Any], tokens_per_batch: int | None = None
+    ) -> list[Any]:
         """The answer to each item, in order.
 
         Args:
-            items: texts or documents; for a standardizer alone, mentions.
+            items: texts or documents, or one of them; for a standardizer alone, mentions. Where no stage
+                finds mentions, documents that have some.
             tokens_per_batch: padded tokens a batch: memory against speed.
 
         Returns:
@@ -190,8 +194,7 @@ class Pipeline:
             each.
 
         Raises:
-            InputError: an item without a text, or a document for a standardizer alone, by its place;
-                or no number of tokens.
+            InputError: an item that is none of these, by its place; or no number of tokens.
         """
         # All are read before the first is answered: a generator of the caller runs in the caller's thread.
         return list(self.answers(list(checked(items)), tokens_per_batch))
@@ -200,9 +203,11 @@ class Pipeline:
         """As `predict`, one answer after the other; items are read some batches ahead, also by a thread."""
         given: Iterable[Any] = checked(items)
         if self.settings.answers_documents:
-            given = (Document(str(i), x) if isinstance(x, str) else x for i, x in enumerate(given))
+            finds = any(one.record.stage == "mentions" for one in self.checkpoints)
+            stages, is_file = self.settings.stages, self.settings.is_file
+            given = as_documents(given, None if finds else lambda: without_mentions(stages, is_file))
         elif self.settings.stages[0].record.stage == "entities":
-            given = _no_documents(given)
+            given = as_mentions(given)
         return predict(self.predictor, given, tokens_per_batch, has_spare_core())
 
     @property
@@ -211,7 +216,7 @@ class Pipeline:
         return any(getattr(one.task, "contexts", None) for one in self.checkpoints)
 
     def with_contexts(self, document: Document) -> Document:
-        """An answer with the contexts that its sentences were read with, where there are any."""
+        """An answer with the contexts that were chosen for its sentences, where there are any."""
         return with_contexts(document, self.checkpoints)
 
     def entity_names(self, ids: Collection[str]) -> dict[str, str]:
@@ -239,9 +244,9 @@ def read_pipeline(
     Raises:
         CheckpointError: a folder is no checkpoint, or a pre-training, which has nothing to answer.
         RecipeError: the file, the key that is wrong and the nearest known one.
-        InputError: an option that the task does not have.
+        InputError: an option that the task does not have, or no path.
     """
-    path = checkpoint_of(Path(path).absolute())
+    path = checkpoint_of(absolute(path))
     asked = {name: value for name, value in (options or {}).items() if value is not None}
     if not local(path).is_file():
         recipe = read_recipe(path)
@@ -291,9 +296,11 @@ def one_stage(path: str | Path, name: str) -> StageSettings | None:
     return found[0]
 
 
-def checkpoint_in(path: str | Path, name: str) -> Path:
-    """The checkpoint of `one_stage`, or the folder as it is; raises as that."""
+def checkpoint_in(path: str | Path, name: str, contexts: bool = True) -> Path:
+    """The checkpoint of `one_stage`, or the folder; raises as that, without `contexts` as `check_contexts`."""
     stage = one_stage(path, name)
+    if stage is not None and not contexts:
+        stage.check_contexts()
     return Path(path) if stage is None else stage.checkpoint
 
 
@@ -309,29 +316,15 @@ def suffix(precision: AskedPrecision) -> str:
     return "" if precision in (None, "auto", "float32") else f"+{precision}"
 
 
-def _no_documents(items: Iterable[Any]) -> Iterator[Any]:
-    for place, item in enumerate(items):
-        if isinstance(item, Document):
-            what = "a document, and a standardizer alone links strings"
-            hint = "load a pipeline file that names it: `stages:` and below it `- checkpoint: RUN/best`"
-            raise InputError(f"items[{place}]", what, hint)
-        yield item
-
-
 def _reads_contexts(stage: StageSettings) -> bool:
     windows = getattr(read_recipe(stage.checkpoint), "windows", None)
-    return bool(getattr(windows, "context", 0))
+    return getattr(windows, "context", 0) >= LEAST_ROOM
 
 
 def _stage(value: Any, where: str, folder: Path) -> StageSettings:
     if not isinstance(value, dict) or not isinstance(value.get("checkpoint"), str):
         raise RecipeError(where, "names no checkpoint", "write `checkpoint: RUN/best`")
-    try:
-        named = (folder / value["checkpoint"]).resolve()
-    except ValueError:
-        what = f"{value['checkpoint']!r:.60} is no path: it has a null character or half a surrogate pair"
-        raise RecipeError(f"{where}.checkpoint", what, "write `checkpoint: RUN/best`") from None
-    checkpoint = checkpoint_of(named)
+    checkpoint = named_checkpoint(value["checkpoint"], folder, f"{where}.checkpoint")
     recipe = read_recipe(checkpoint)
     record = task_of(recipe)
     if not record.answers:

@@ -215,3 +215,9 @@ def test_units_are_one_a_file_with_names_of_their_own(tmp_path: Path) -> None:
     for name in ("b", "a"):
         (tmp_path / f"{name}.txt").write_text("Ann\tB-PER\n")
     assert [unit.name for unit in find_units(tmp_path)] == ["a", "b"]
+
+
+@pytest.mark.parametrize("paths", [None, [{"tokens": ["a"]}], {"train": []}])
+def test_what_is_no_path_is_refused(paths: Any) -> None:
+    with pytest.raises(CorpusError, match=r"^paths: .* is no path; give files or folders; .*read_dataset$"):
+        read_corpus(paths)

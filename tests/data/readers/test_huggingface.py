@@ -138,6 +138,14 @@ def test_rows_and_datasets_that_cannot_be_read(
     assert reading.rejects[0].where == f"{path}:row 1"
 
 
+def test_a_null_tag_costs_its_row_alone(tmp_path: Path) -> None:
+    rows = [{"tokens": ["a"] * len(tags), "ner_tags": tags} for tags in ([None], ["B-PER", None], ["O"])]
+    pq.write_table(table_of(rows, None), tmp_path / "data.parquet")
+    reading = read_corpus(tmp_path / "data.parquet")
+    assert [document.document_id for document in reading.documents] == ["data:2"]
+    assert [reject.what for reject in reading.rejects] == ["None is no tag"] * 2
+
+
 def test_a_damaged_file_is_said(tmp_path: Path) -> None:
     (tmp_path / "data.arrow").write_bytes(b"\xff\xff\xff\xff\x10\0\0\0")
     with pytest.raises(CorpusError, match="not a file that can be read"):

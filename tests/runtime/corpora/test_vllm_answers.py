@@ -129,6 +129,8 @@ def test_another_try_is_another_draw_and_another_temperature_asks_anew(tmp_path:
     assert same.counts["from the ledger"] == 1
     other = generate(vllm_model("small", 0, 0.5), ["a"], ledger)
     assert other.counts["from the ledger"] == 0
+    longer = generate(vllm_model("small", 0, max_tokens=300), ["a"], ledger)
+    assert longer.counts["from the ledger"] == 0
 
 
 def test_without_vllm_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

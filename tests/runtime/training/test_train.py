@@ -198,6 +198,7 @@ def test_a_finished_run_has_its_checkpoint_where_it_lies_now(tmp_path: Path, val
 def test_the_folder_of_a_sweep_is_refused(tmp_path: Path, values: dict[str, Any]) -> None:
     (tmp_path / "sweep.json").write_text("{}")
     (tmp_path / "trials/a").mkdir(parents=True)
+    (tmp_path / "result.json").write_text("{}")
     for fresh in (False, True):
         with pytest.raises(InputError, match="holds a sweep; name another folder"):
             train(parse_recipe(values, "recipe"), tmp_path, fresh=fresh, workers=0)

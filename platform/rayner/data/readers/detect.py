@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from os import PathLike
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rayner.data.json_lines import hint_for
 from rayner.data.readers import brat, files
@@ -225,7 +225,17 @@ def _is_aside(path: Path) -> bool:
 
 
 def _as_paths(paths: PathLikes) -> list[Path]:
-    return [local(path) for path in ([paths] if isinstance(paths, str | PathLike) else paths)]
+    is_one = isinstance(paths, str | PathLike | Mapping) or not isinstance(paths, Iterable)
+    listed: Iterable[Any] = [paths] if is_one else paths  # pyright: ignore[reportAssignmentType]
+    return [local(_as_path(path)) for path in listed]
+
+
+def _as_path(path: Any) -> str | PathLike[str]:
+    if isinstance(path, str | PathLike):
+        return path
+    what = f"{' '.join(repr(path).split()):.60} is no path"
+    hint = "give files or folders; a datasets.Dataset is read by rayner.read_dataset"
+    raise CorpusError("paths", what, hint)
 
 
 def _named(listings: Sequence[Listing]) -> str:

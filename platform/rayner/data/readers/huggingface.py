@@ -145,8 +145,9 @@ def _tags_column(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], name
     def is_of_tags(column: str) -> bool:
         if column in names:
             return all(map(tag_schemes.is_tag, names[column]))
-        values = next((row[column] for row in rows if row[column]), None)
-        return isinstance(values, list) and all(isinstance(v, str) and tag_schemes.is_tag(v) for v in values)
+        lists = ([v for v in row[column] if v is not None] for row in rows if isinstance(row[column], list))
+        values = next(filter(None, lists), None)
+        return bool(values) and all(isinstance(v, str) and tag_schemes.is_tag(v) for v in values)
 
     found = sorted(filter(is_of_tags, columns), key=lambda c: TAGS.index(c) if c in TAGS else len(TAGS))
     if not found:

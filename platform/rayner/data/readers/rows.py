@@ -83,9 +83,31 @@ def _binder(row: dict[str, Any]) -> Document:
 
 def fault_of(document: Document) -> str:
     """What the schema does not allow: values of other types, spans outside the text."""
+    return fault_of_offsets(document) or fault_of_values(document)
+
+
+def fault_of_offsets(document: Document) -> str:
+    """Of `fault_of`, what is about offsets."""
     for mention in document.mentions:
         if type(mention.start) is not int or type(mention.end) is not int:
             return f"mention offsets {mention.start!r} {mention.end!r} are not integers"
+        if mention.head is not None and not _is_within(*mention.head, document.text):
+            return f"head {list(mention.head)} is not a span of the text"
+    for name in ("words", "sentences"):
+        for start, end in getattr(document, name) or ():
+            if not type(start) is type(end) is int:
+                return f"{name} hold [{start!r}, {end!r}), which are not integers"
+            if not _is_within(start, end, document.text):
+                return f"{name} hold [{start}, {end}), outside the text"
+    for context in document.contexts:
+        if not all(value is None or _is_offset(value) for value in (context.start, context.end)):
+            return f"context offsets {context.start!r:.20} {context.end!r:.20} are not offsets in a text"
+    return ""
+
+
+def fault_of_values(document: Document) -> str:
+    """Of `fault_of`, what is not about offsets."""
+    for mention in document.mentions:
         if not isinstance(mention.type, str):
             return f"mention type {mention.type!r} is not a string"
         for name in ("entity_id", "name", "chain"):
@@ -94,8 +116,6 @@ def fault_of(document: Document) -> str:
         for name in ("score", "margin", "probability", "uncertainty"):
             if (value := getattr(mention, name)) is not None and not _is_number(value):
                 return f"{name} {value!r} is not a number, or no finite one"
-        if mention.head is not None and not _is_within(*mention.head, document.text):
-            return f"head {list(mention.head)} is not a span of the text"
         scored = [*mention.types, *((one.entity_id, one.score) for one in mention.candidates)]
         for name, score in scored:
             if not isinstance(name, str) or not _is_number(score):
@@ -104,10 +124,6 @@ def fault_of(document: Document) -> str:
             for name in (one.name, one.matched):
                 if not isinstance(name, str | None):
                     return f"name {name!r} of the candidate {one.entity_id!r} is not a string"
-    for name in ("words", "sentences"):
-        for start, end in getattr(document, name) or ():
-            if not _is_within(start, end, document.text):
-                return f"{name} hold [{start}, {end}), outside the text"
     for name in ("language", "group"):
         if not isinstance(getattr(document, name), str | None):
             return f"{name} {getattr(document, name)!r} is not a string"
@@ -115,8 +131,6 @@ def fault_of(document: Document) -> str:
         if not isinstance(context.text, str) or not (context.score is None or _is_number(context.score)):
             told = f"context {context.text!r} with score {context.score!r}"
             return f"{told} are not a string and a finite number"
-        if not all(value is None or _is_offset(value) for value in (context.start, context.end)):
-            return f"context offsets {context.start!r:.20} {context.end!r:.20} are not offsets in a text"
     if not all(isinstance(type_, str) for type_ in document.annotated_types or ()):
         return f"annotated_types {list(document.annotated_types or ())} are not strings"
     return ""

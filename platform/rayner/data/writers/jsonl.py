@@ -24,7 +24,7 @@ def write_jsonl(documents: Iterable[Document], path: str | PathLike[str]) -> Wri
 
 
 def json_row(document: Document) -> dict[str, Any]:
-    """The document as a JSON object, without what is null; its sentences with what was read with each."""
+    """The document as a JSON object, without what is null; its sentences with the contexts of each."""
     row = {name: value for name, value in document_to_row(document).items() if value is not None}
     row["contexts"] = [_known(context) for context in row["contexts"]]
     if (sentences := sentence_rows(document)) is not None:

@@ -74,7 +74,7 @@ def annotate(
         options: of the checkpoint's task, by name: other types, thresholds or nesting than the recipe's; only
             with a checkpoint folder.
         also: write JSONL with the texts, or brat, beside Parquet; with `contexts`, Parquet has a column
-            `sentences` of what each sentence was read with, which JSONL has anyway.
+            `sentences` of the contexts chosen for each sentence, which JSONL has anyway.
         workers: a fixed number of actors; 0 works in this process; None lets the pool grow from one actor to
             `max_workers` (all that the cluster has room for), or works here where the input is small.
         pool_per_stage: a pool of actors for each stage of a pipeline, each of the size that `workers` or

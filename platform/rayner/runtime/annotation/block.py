@@ -58,7 +58,7 @@ class Work:
 
     Attributes:
         windows: of each document, once the first stage has answered.
-        read: each document with the contexts that its sentences were read with, where they are kept.
+        read: each document with the contexts that were chosen for its sentences, where they are kept.
         begun: when the work began, in seconds of the clock.
         where, consumed: those of the block.
     """

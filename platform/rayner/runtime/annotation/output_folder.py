@@ -48,7 +48,7 @@ ANNOTATION_SCHEMA = pa.schema(
     ]
 )
 SENTENCES = pa.field("sentences", pa.list_(SENTENCE_TYPE))
-"""The column of what each sentence was read with, where that is wanted."""
+"""The column of the contexts chosen for each sentence, where that is wanted."""
 _DOCUMENTS = re.compile(r"documents-((\d{5,})-(\d{5,}))\.parquet")
 _BLOCK = re.compile(r"(\d+)-(\d+)\.json")
 

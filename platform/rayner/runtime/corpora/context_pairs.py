@@ -18,6 +18,7 @@ import numpy as np
 from rayner.config import ContextKindSettings, PromptSettings
 from rayner.config.recipe_files import read_settings
 from rayner.data.readers import find_units, read_unit
+from rayner.data.schema import UNKNOWN
 from rayner.errors import CorpusError
 from rayner.files.whole import text_file, write_json, write_json_lines
 from rayner.files.working import kept_in_place
@@ -32,11 +33,13 @@ from rayner.supervision.context_prompts import (
 )
 from rayner.supervision.context_rows import ContextRow, row_to_json
 from rayner.supervision.endpoint import Endpoint
-from rayner.supervision.generation import Generation, generate_usable
+from rayner.supervision.generation import NO_TEXT, Generation, generate_usable
 from rayner.supervision.leakage import without_leaks
 from rayner.supervision.local_model import LocalModel
 from rayner.supervision.synthetic_contexts import (
     KEPT,
+    OUTSIDE,
+    UNTYPED,
     ContextRequest,
     can_help,
     context_requests,
@@ -90,8 +93,8 @@ def contexts(
 
     Returns:
         `rows, relevant, documents, sentences, duplicates` (the same document again), `rejected, left_out,
-        counts` (what became of requests or contexts, by what it is), `seconds`; with a model also `host,
-        texts` (that were not sent).
+        counts` (what became of requests or contexts, by what it is), `seconds`; with a model also `host`
+        (that was asked; left out where the ledger does not say who answered), `texts` (that were not sent).
 
     Raises:
         CorpusError: no document can be read, none has a mention to ask for, or `out` must not be written to.
@@ -150,13 +153,18 @@ def _contexts(
             told = f"mentions {corpus.mentions}, none of the checkpoint's types in a sentence with contexts"
             hint = "name documents of several sentences, or another --method"
         elif corpus.mentions and not counts["requests"]:
-            told = f"mentions {corpus.mentions}, of types without a kind of context"
-            hint = "write `kinds` for them in --prompts, or name a corpus of other types"
+            told, hint = _why_no_request(corpus.mentions, counts)
         if endpoint and counts["requests"]:
-            if isinstance(endpoint, Endpoint) and not counts["answered"]:
+            dropped = {name.removeprefix("dropped: ") for name in +counts if name.startswith("dropped: ")}
+            if not counts["answered"] and dropped <= NO_TEXT:
+                hint = "the answers have no text: name another model or --temperature, give more --max-tokens"
+                hint += f", or remove {ANSWERS} in --out to ask for the same again"
+            elif isinstance(endpoint, Endpoint) and not counts["answered"]:
                 hint = "see whether the endpoint runs, and run the same command again"
             elif not counts[KEPT]:
-                hint = "no answer mentions its entity: name another model, or give more --tries"
+                hint = (
+                    "no answer mentions its entity: name another model, or give more --tries or --max-tokens"
+                )
         what = f"no row is left: {told or 'no mention'}"
         raise CorpusError(", ".join(map(str, paths)), what, hint)
     order = np.random.default_rng(seed).permutation(len(rows))
@@ -166,6 +174,18 @@ def _contexts(
     write_json(out / COUNTS, shown | {"left_out_by_text": dict(left_out)})
     shutil.rmtree(out / PARTS, ignore_errors=True)
     return shown
+
+
+def _why_no_request(mentions: int, counts: Counter[str]) -> tuple[str, str]:
+    """Why nothing is asked about any of so many mentions, and what to do."""
+    told = f"mentions {mentions}"
+    if counts[OUTSIDE] == mentions:
+        return f"{told}, none whole in a sentence", "name a corpus whose `sentences` cut no mention"
+    if counts[OUTSIDE] + counts[UNTYPED] == mentions:
+        what = f"{told}, those whole in a sentence of type {UNKNOWN}, which may be none"
+        return what, "name a corpus whose mentions have types"
+    hint = "write `kinds` for them in --prompts, or name a corpus of other types"
+    return f"{told}, of types without a kind of context", hint
 
 
 def _generated_rows(
@@ -178,7 +198,7 @@ def _generated_rows(
 ) -> tuple[list[ContextRow], dict[str, Any]]:
     kinds, things = _prompts(source.prompts)
     drawn = Drawn(seed)
-    requests = context_requests(drawn.passed(source_sentences(corpus)), kinds, seed)
+    requests = context_requests(drawn.passed(source_sentences(corpus, counts)), kinds, seed)
     corpus.sentences = drawn.seen
     # Before they are sent: what would be left out in the end is not paid for.
     may_be_asked = _kept((request.sentence for request in requests), leave_out)
@@ -194,7 +214,8 @@ def _generated_rows(
         given = _ask(source.endpoint, requests, things, source, out / ANSWERS)
         answers = given.answers
         counts.update({name: count for name, count in given.counts.items() if name != "not sent"})
-        result = {"host": given.host, "texts": given.counts["not sent"]}
+        result = {"host": given.host} if given.host else {}
+        result["texts"] = given.counts["not sent"]
         if result["texts"]:
             return [], result
     positives, judged = positive_rows(requests, answers)

@@ -62,7 +62,7 @@ def labelled_rows(
     Raises:
         CheckpointError: a checkpoint that cannot label contexts.
     """
-    source = replace(source, checkpoint=checkpoint_in(source.checkpoint, "mentions"))
+    source = replace(source, checkpoint=checkpoint_in(source.checkpoint, "mentions", contexts=False))
     folder = out / PARTS
     if fresh:
         shutil.rmtree(folder, ignore_errors=True)

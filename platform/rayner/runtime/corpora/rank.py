@@ -85,7 +85,7 @@ def _rank(
     precision: Precision | None,
 ) -> dict[str, Any]:
     started = time.monotonic()
-    checkpoint = checkpoint_in(checkpoint, "mentions")
+    checkpoint = checkpoint_in(checkpoint, "mentions", contexts=False)
     recipe = _check_checkpoint(checkpoint)
     corpus = Distinct(paths, RANKING, format)
     load = partial(_predictor, checkpoint, precision)

@@ -13,13 +13,12 @@ import pyarrow as pa
 from rayner.errors import InputError, RaynerError, first_line
 from rayner.runtime.cluster import ensure_ray, quiet_ray_data
 from rayner.runtime.elsewhere import Needs, empty_task, wait_for_room
+from rayner.supervision.endpoint import MAX_TOKENS
 from rayner.supervision.local_model import LocalModel
 
 PROMPTS_AT_ONCE = 128
 """Prompts that an engine is given at a time: of those that are interrupted no answer is kept."""
 _SCHEMA = pa.schema([("place", pa.int64()), ("answer", pa.string()), ("error", pa.binary())])
-MAX_TOKENS = 200
-"""Of an answer, as an endpoint is asked for."""
 
 
 class VllmEngine:
@@ -64,15 +63,17 @@ class VllmEngine:
 Engine = Callable[[Sequence[str], Sequence[int]], list[str]]
 
 
-def vllm_model(model: str, workers: int | None = None, temperature: float = 1.0) -> LocalModel:
+def vllm_model(
+    model: str, workers: int | None = None, temperature: float = 1.0, max_tokens: int = MAX_TOKENS
+) -> LocalModel:
     """A model of Hugging Face, by id or folder, that vLLM runs.
 
     Args:
         workers: actors of Ray Data, each with a GPU where the cluster has some; 0 runs it in this process.
     """
-    engine = partial(VllmEngine, model, temperature, MAX_TOKENS)
+    engine = partial(VllmEngine, model, temperature, max_tokens)
     answers = partial(answers_of, engine, 1 if workers is None else workers)
-    return LocalModel(model, "vLLM", answers, temperature, MAX_TOKENS)
+    return LocalModel(model, "vLLM", answers, temperature, max_tokens)
 
 
 def answers_of(

@@ -153,7 +153,7 @@ function detailOf(mention) {
 function contexts(mention) {
   const sentence = shown.sentences.find(one => one.start <= mention.start && mention.start < one.end);
   return (sentence?.contexts ?? []).map(context => [
-    context.before ? "Context, read before" : "Context, read after",
+    context.before ? "Context before it" : "Context after it",
     element("span", {}, name(context.text), context.score === null ? "" : ` (${number(context.score)})`),
   ]);
 }

@@ -1,0 +1,45 @@
+"""`corpus contexts` and `corpus rank`: why nothing is asked about mentions, and stages that are refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rayner.data.schema import UNKNOWN, Document, Mention
+from rayner.data.writers import write_jsonl
+from rayner.errors import CorpusError, RecipeError
+from rayner.runtime.corpora.context_pairs import Generated, Labelled, contexts
+from rayner.runtime.corpora.rank import rank
+from rayner.tasks.checkpoint import save_checkpoint
+from tests.tasks.small import built, tagger
+
+
+@pytest.mark.parametrize(
+    ("mentions", "reason"),
+    [
+        ((Mention(0, 9, "PER"),), "mentions 1, none whole in a sentence; name a corpus whose `sentences`"),
+        ((Mention(0, 3, UNKNOWN),), r"mentions 1, those .* of type \?, which may be none; .* have types"),
+        ((Mention(0, 9, "PER"), Mention(0, 3, UNKNOWN)), r"mentions 2, those whole in a sentence of type \?"),
+    ],
+)
+def test_mentions_that_nothing_is_asked_about_have_their_reason(
+    tmp_path: Path, mentions: tuple[Mention, ...], reason: str
+) -> None:
+    write_jsonl(
+        [Document("a", "Ada. Love left.", mentions, sentences=((0, 4), (5, 15)))], tmp_path / "a.jsonl"
+    )
+    with pytest.raises(CorpusError, match=reason):
+        contexts([tmp_path / "a.jsonl"], tmp_path / "out", Generated())
+
+
+def test_a_stage_with_contexts_of_its_own_labels_none(tmp_path: Path) -> None:
+    task = tagger(windows={"length": 60, "overlap": 8, "context": 30})
+    save_checkpoint(tmp_path / "best", task, built(task), {})
+    write_jsonl([Document("a", "Ada left.")], tmp_path / "a.jsonl")
+    pipeline = tmp_path / "pipeline.yaml"
+    pipeline.write_text("stages: [{checkpoint: best, context: {methods: [after]}}]")
+    with pytest.raises(RecipeError, match=r"stages\.0\.context: is not read .* checkpoint itself, .*best"):
+        contexts([tmp_path / "a.jsonl"], tmp_path / "out", Labelled(pipeline))
+    with pytest.raises(RecipeError, match=r"stages\.0\.context: is not read"):
+        rank([tmp_path / "a.jsonl"], pipeline)
