@@ -90,12 +90,13 @@ def tune(
     folder = out or run_folder(f"tune_{recipe.stem}")
 
     with logs_on_stderr():
-        from rayner.runtime.sweeps.space import load_space
+        from rayner.runtime.sweeps.space import load_space, warn_of_overrides
         from rayner.runtime.sweeps.sweep import sweep
         from rayner.runtime.sweeps.sweep_settings import resolve_settings
         from rayner.tasks.registry import load_recipe
 
         base, searched = load_recipe(recipe, overrides or []), load_space(space)
+        warn_of_overrides(searched, overrides or [])
         settings = resolve_settings(
             searched,
             base,

@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import json
+import logging
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from rayner.config import BaseRecipe
+from rayner.data.warned_once import warn_once
 from rayner.errors import RecipeError, StorageError
 from rayner.files.run_checkpoints import LOG
 from rayner.files.whole import write_bytes
@@ -20,6 +22,9 @@ MLFLOW_VARIABLE = "MLFLOW_TRACKING_URI"
 MLFLOW_RUN, MLFLOW_PARENT = "mlflow_run", "mlflow_parent"
 """Files in a run's folder: the id of its run in MLflow, and of the one above it, such as a sweep's."""
 _LONGEST_ERROR = 300
+_INSTALL = "pip install 'rayner[track]'"
+
+log = logging.getLogger(__name__)
 
 Record = Mapping[str, Any]
 
@@ -46,10 +51,17 @@ def tracked(out: Path, recipe: BaseRecipe, step: int, watchers: Sequence[Tracker
 
     Raises:
         RecipeError: the recipe asks for MLflow, which is not installed.
+        StorageError: its server is not there, and the run has none above it.
     """
     trackers: list[Tracker] = [JsonLines(out / LOG, step), TensorBoard(out / "tensorboard", step)]
     if wants_mlflow(recipe):
-        trackers.append(MLflow(recipe, out))
+        try:
+            trackers.append(MLflow(recipe, out))
+        except StorageError as error:
+            # What is above it was refused when it began, as this run is where it has nothing above it.
+            if not (out / MLFLOW_PARENT).exists():
+                raise
+            log.warning("not tracked: the training in %s (%s)", out, error)
     trackers.extend(watchers)
     try:
         yield trackers
@@ -129,6 +141,42 @@ def mlflow_answers() -> Iterator[None]:
         raise StorageError("MLflow", told[:_LONGEST_ERROR], hint) from None
 
 
+class WhileItAnswers:
+    """What is sent to MLflow beside work of hours, which goes on without it once a call has failed.
+
+    Args:
+        what: what is not tracked then: `the rest of the training in OUT`.
+    """
+
+    def __init__(self, what: str) -> None:
+        self._what, self._has_failed = what, False
+
+    def __call__(self, send: Callable[[], object]) -> None:
+        """Send, or warn and go on."""
+        if self._has_failed:
+            return
+        try:
+            with mlflow_answers():
+                send()
+        except (StorageError, OSError) as error:
+            self._has_failed = True
+            log.warning("not tracked: %s (%s)", self._what, error)
+
+
+def check_mlflow(recipe: BaseRecipe) -> None:
+    """Refuse a recipe that would be tracked by MLflow and cannot be now.
+
+    Raises:
+        RecipeError: MLflow is not installed.
+        StorageError: its server is not there.
+    """
+    if wants_mlflow(recipe):
+        import mlflow
+
+        with mlflow_answers():
+            mlflow.MlflowClient().get_experiment_by_name(recipe.tracking.experiment)
+
+
 class MLflow:
     """A run in MLflow, the same one when our run is resumed."""
 
@@ -136,6 +184,7 @@ class MLflow:
         import mlflow
 
         self._mlflow = mlflow
+        self._while_it_answers = WhileItAnswers(f"the rest of the training in {out}")
         with mlflow_answers():
             self._start(recipe, out)
 
@@ -155,12 +204,11 @@ class MLflow:
 
     def write(self, record: Record) -> None:
         """A point on each curve."""
-        with mlflow_answers():
-            self._mlflow.log_metrics(scalars(record), step=record["step"])
+        self._while_it_answers(lambda: self._mlflow.log_metrics(scalars(record), step=record["step"]))
 
     def close(self) -> None:
         """End the MLflow run."""
-        self._mlflow.end_run()
+        self._while_it_answers(self._mlflow.end_run)
 
 
 def wants_mlflow(recipe: BaseRecipe) -> bool:
@@ -171,7 +219,9 @@ def wants_mlflow(recipe: BaseRecipe) -> bool:
     """
     installed = importlib.util.find_spec("mlflow") is not None
     if recipe.tracking.mlflow and not installed:
-        raise RecipeError("tracking.mlflow", "mlflow is not installed", "pip install 'rayner[track]'")
+        raise RecipeError("tracking.mlflow", "mlflow is not installed", _INSTALL)
+    if not installed and os.environ.get(MLFLOW_VARIABLE):
+        warn_once(log, f"{MLFLOW_VARIABLE} has no effect: mlflow is not installed; {_INSTALL}")
     return installed and (recipe.tracking.mlflow or MLFLOW_VARIABLE in os.environ)
 
 

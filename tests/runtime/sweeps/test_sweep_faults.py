@@ -184,9 +184,10 @@ def test_a_sweep_that_is_killed_between_rungs_is_resumed(
 @pytest.mark.usefixtures("ray_cluster")
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_trial_that_loses_its_process_is_restarted(
-    tmp_path: Path, values: dict[str, Any], gate: Path, workers: int
+    tmp_path: Path, values: dict[str, Any], gate: Path, workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With workers, two trials at once take all CPUs: the one that was lost needs those that it had."""
+    train_the_winner_here(monkeypatch)
     rates = RATES[: 2 if workers else 4]
     (tmp_path / "space.py").write_text(f'def space(): return {{"training.head_learning_rate": {[*rates]}}}')
     recipe, out = parse_recipe(values, "recipe"), tmp_path / "sweep"
@@ -226,11 +227,8 @@ def test_trials_on_two_workers_each(
     tmp_path: Path, values: dict[str, Any], scheduler: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if scheduler == "asha":
-        # The winner is trained in this process, as it is on workers with the other scheduler.
-        monkeypatch.setattr(
-            winner, "train", lambda *given, **options: train(*given, **options | {"workers": 0})
-        )
-    values["training"]["epochs"], values["gate"] = 3, ""
+        train_the_winner_here(monkeypatch)
+    values["training"]["epochs"], values["gate"] = 2, ""
     (tmp_path / "space.py").write_text('def space(): return {"training.head_learning_rate": [1e-6, 0.1]}\n')
     recipe = parse_recipe(values, "recipe")
     given = settings(recipe, workers=2, scheduler=scheduler, grace_period=1)
@@ -241,6 +239,11 @@ def test_trials_on_two_workers_each(
     assert scheduler == "asha" or result["trials"] == {"finished": 1, "stopped": 1}
     groups = ray.util.placement_group_table
     wait_for(lambda: all(groups()[name]["state"] == "REMOVED" for name in groups().keys() - earlier))
+
+
+def train_the_winner_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In this process: it is trained on workers after halving."""
+    monkeypatch.setattr(winner, "train", lambda *given, **options: train(*given, **options | {"workers": 0}))
 
 
 def in_background(call: Callable[[], None]) -> threading.Thread:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from rayner.errors import InputError, RecipeError
+from rayner.runtime.sweeps.domains import Range
 from rayner.runtime.sweeps.plan import Plan
 from rayner.runtime.sweeps.sampling import draws, grid, key_of, trial_name
 from rayner.runtime.sweeps.space import Space, check_space, choices, described, extremes, load_space
@@ -319,7 +320,7 @@ def test_a_trial_of_ray_tune_has_the_listed_value(tmp_path: Path) -> None:
     plan = Plan(
         recipe(), sweep_settings(objectives=objectives(["f1"], recipe())), tmp_path, tmp_path, {}, tmp_path
     )
-    plan = replace(plan, drawn=frozenset({"model.dropout"}))
+    plan = replace(plan, drawn={"model.dropout": Range(0, 0.5)})
     config = {"training.learning_rate": 0.001234567, "model.dropout": 0.123456789}
     assert settings_of(plan, config) == {"training.learning_rate": 0.001234567, "model.dropout": 0.1235}
     assert settings_of(plan, {"settings": {"training.clip": 0.123456}}) == {"training.clip": 0.123456}

@@ -7,10 +7,12 @@ import re
 import urllib.request
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from rayner.data import warned_once
 from rayner.errors import StorageError
 from rayner.runtime.sweeps import winner
 from rayner.runtime.sweeps.gauges import Gauges, best_scores
@@ -24,7 +26,7 @@ from rayner.runtime.sweeps.sweep_tracking import (
     mlflow_sweep,
 )
 from rayner.runtime.sweeps.trials import State, Trial
-from rayner.runtime.tracking import MLFLOW_PARENT, MLflow
+from rayner.runtime.tracking import MLFLOW_PARENT, MLflow, tracked, wants_mlflow
 from rayner.tasks.registry import parse_recipe
 from tests.runtime.training.several_workers import tiny_recipe
 from tests.waiting import wait_for
@@ -197,6 +199,130 @@ def test_a_server_of_mlflow_that_is_not_there_is_told_in_one_line_without_its_pa
             start()
         assert "secret" not in str(error.value)
         assert "\n" not in str(error.value)
+
+
+class Server:
+    """What MLflow's client does at a server that may be away."""
+
+    def __init__(self) -> None:
+        self.is_away, self.calls = False, 0
+        self.points: list[tuple[str, int, float]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        def call(*given: Any, **named: Any) -> Any:
+            from mlflow.exceptions import MlflowException
+
+            self.calls += 1
+            if self.is_away:
+                raise MlflowException("connection refused")
+            if name == "log_metric":
+                self.points.append((given[1], given[4], given[2]))
+            if name == "get_metric_history":
+                return [point for point in self.points if point[0] == given[1]]
+            return SimpleNamespace(info=SimpleNamespace(status="FINISHED"))
+
+        return call
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Server:
+    pytest.importorskip("mlflow")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+    server = Server()
+    monkeypatch.setattr("mlflow.MlflowClient", lambda: server)
+    return server
+
+
+def begun(folder: Path) -> None:
+    """It has a run in MLflow."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "mlflow_run").write_text("abc")
+
+
+def test_trials_go_on_without_a_server_of_mlflow_that_goes_away_and_a_later_launch_sends_the_rest(
+    tmp_path: Path, server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    begun(tmp_path / "trials/scheme=BIO-abc")
+    trials = MlflowTrials(plan_in(tmp_path), "above")
+    trials.start(trial("pending"))
+    trials.update(trial("running", 0.2))
+    server.is_away, before = True, server.calls
+    trials.update(trial("running", 0.2, 0.4))
+    trials.end(trial("finished", 0.2, 0.4, 0.5))
+    trials.start(trial("pending"))
+    assert caplog.text.count(f"not tracked: the rest of this launch of {tmp_path.name} (MLflow: conn") == 1
+    # Each would wait for an answer.
+    assert server.calls == before + 1
+    server.is_away = False
+    trials = MlflowTrials(plan_in(tmp_path), "above")
+    trials.start(trial("finished", 0.2, 0.4, 0.5))
+    trials.end(trial("finished", 0.2, 0.4, 0.5))
+    assert [point[1:] for point in server.points if point[0] == "f1"] == [(1, 0.2), (2, 0.4), (3, 0.5)]
+
+
+def test_a_sweep_ends_without_a_server_of_mlflow_that_went_away(
+    tmp_path: Path, server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    begun(tmp_path)
+    recipe = plan_in(tmp_path).recipe
+    with mlflow_sweep(recipe, tmp_path, {}) as run:
+        server.is_away = True
+        log_result(run, {"f1": 0.5}, [])
+    server.is_away = False
+
+    def interrupted() -> None:
+        with mlflow_sweep(recipe, tmp_path, {}):
+            server.is_away = True
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert [record.message.partition(" (")[0] for record in caplog.records] == [
+        "not tracked: the result of the sweep",
+        *2 * [f"not tracked: the end of the sweep {tmp_path.name}"],
+    ]
+
+
+def test_a_training_goes_on_without_a_server_of_mlflow_that_goes_away(
+    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    import mlflow
+
+    server.is_away = True
+    monkeypatch.setattr(MLflow, "_start", lambda *_: None)
+    for name in ("log_metrics", "end_run"):
+        monkeypatch.setattr(mlflow, name, getattr(server, name))
+    with tracked(tmp_path, plan_in(tmp_path).recipe, 0, []) as trackers:
+        for step in (1, 2):
+            for tracker in trackers:
+                tracker.write({"step": step, "loss": 1.0})
+    assert caplog.text.count(f"not tracked: the rest of the training in {tmp_path}") == 1
+    assert server.calls == 1
+
+
+def test_a_trial_begins_without_a_server_of_mlflow_and_a_training_of_its_own_does_not(
+    tmp_path: Path, mlflow: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    recipe = plan_in(tmp_path).recipe
+    with pytest.raises(StorageError, match="MLflow"), tracked(tmp_path, recipe, 0, []):
+        pass
+    link_to_trial(plan_in(tmp_path, "above"), tmp_path / "trial/seed1")
+    with tracked(tmp_path / "trial/seed1", recipe, 0, []) as trackers:
+        assert len(trackers) == 2
+    assert "not tracked: the training in" in caplog.text
+
+
+def test_a_server_that_is_named_without_mlflow_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr(warned_once, "_said", set())
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+    for _ in range(2):
+        assert not wants_mlflow(plan_in(tmp_path).recipe)
+    assert caplog.text.count("MLFLOW_TRACKING_URI has no effect: mlflow is not installed; pip install") == 1
 
 
 def test_without_mlflow_a_sweep_has_no_run(tmp_path: Path) -> None:

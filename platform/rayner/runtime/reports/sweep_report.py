@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,7 +17,7 @@ from rayner.runtime.reports.run_files import title_of
 from rayner.runtime.sweeps.plan import Plan, plan_of, read_config
 from rayner.runtime.sweeps.sampling import short_names
 from rayner.runtime.sweeps.sweep_settings import SECONDS
-from rayner.runtime.sweeps.trials import Trial, rank_of, read_trials
+from rayner.runtime.sweeps.trials import Trial, rank_of, read_object, read_trials
 from rayner.runtime.sweeps.winner import BEST_RECIPE, pareto_of
 
 FEWEST_FOR_IMPORTANCE = 8
@@ -32,15 +31,16 @@ def sweep_report(out: Path) -> str:
         out: the folder of the sweep.
 
     Raises:
-        InputError: no trial has a score yet.
+        InputError: no trial has a score, or a file of the sweep is damaged.
     """
     plan = plan_of(out)
     trials = read_trials(plan)
     objective = plan.settings.objectives[0]
     scored = [t for t in trials if math.isfinite(t.last.get(objective.metric, math.nan))]
     if not scored:
-        raise InputError(str(out), "no trial has a score yet", "wait for the first evaluation")
-    scored.sort(key=lambda trial: rank_of(trial, plan))
+        raise _nothing_to_show(out, trials, objective.metric)
+    # One that failed may have had a better score than others that were stopped, and is none to choose.
+    scored.sort(key=lambda trial: (trial.state == "failed", rank_of(trial, plan)))
     sign = 1 if objective.mode == "max" else -1
     # A trial that was stopped early has a score, too, though not its last one.
     points = [
@@ -50,8 +50,7 @@ def sweep_report(out: Path) -> str:
     shares = importances(points, keys)
     keys.sort(key=lambda key: -shares.get(key, 0))
     names = short_names(keys)
-    path = out / "result.json"
-    result = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    result = read_object(out / "result.json") or {}
     space = read_config(out).get("space", {})
     best = out / BEST_RECIPE
     return render(
@@ -73,6 +72,16 @@ def sweep_report(out: Path) -> str:
         recipe=best.read_text(encoding="utf-8") if best.exists() else None,
         saved=_saved(plan, trials),
     )
+
+
+def _nothing_to_show(out: Path, trials: Sequence[Trial], metric: str) -> InputError:
+    if not trials or any(trial.state in ("pending", "running", "paused") for trial in trials):
+        return InputError(str(out), "no trial has a score yet", "wait for the first evaluation")
+    failed = next((trial for trial in trials if trial.error), None)
+    if failed is None:
+        return InputError(str(out), f"no trial has {metric}", "search with another --metric")
+    what = f"no trial has a score; trial {failed.number} failed: {failed.error}"
+    return InputError(str(out), what, "correct that, and run the sweep again with --resume-errored")
 
 
 def importances(points: Sequence[figures.Point], keys: Sequence[str]) -> dict[str, float]:

@@ -20,8 +20,9 @@ from rayner.runtime.sweeps.plan import TRIALS, read_config
 
 BEGUN = "begun"
 DATA = "data"
+SPENT = "seconds"
 FREE_KEYS = (
-    *(BEGUN, DATA, "fixed"),
+    *(BEGUN, DATA, SPENT, "fixed"),
     *("recipe.scaling.", "recipe.tracking."),
     *("settings.trials", "settings.workers", "settings.max_concurrent", "settings.max_failures"),
 )
@@ -55,7 +56,7 @@ def claim_folder(out: Path, fresh: bool, config: Mapping[str, Any]) -> str:
     _check_config(out, config)
     before = read_config(out) if (out / SWEEP).exists() else {}
     begun = before.get(BEGUN) or uuid.uuid4().hex
-    kept = {DATA: before[DATA]} if DATA in before else {}
+    kept = {key: before[key] for key in (DATA, SPENT) if key in before}
     write_json(out / SWEEP, {**config, **kept, BEGUN: begun})
     return begun
 
@@ -74,6 +75,18 @@ def check_data(out: Path, found: Sequence[str]) -> None:
         what = "its trials so far learned or were judged by other data: files have changed, or rayner has"
         raise InputError(str(out), what, "restore them, start over with --fresh, or name another --out")
     write_json(out / SWEEP, config)
+
+
+def add_seconds(out: Path, seconds: float) -> float:
+    """Add those of a launch to those of earlier ones of the sweep in a folder; the sum.
+
+    Raises:
+        InputError: its file is damaged.
+    """
+    config = read_config(out)
+    config[SPENT] = round(config.get(SPENT, 0) + seconds, 1)
+    write_json(out / SWEEP, config)
+    return config[SPENT]
 
 
 def remove_parts(uri: str, begun: str) -> None:

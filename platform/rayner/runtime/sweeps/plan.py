@@ -14,6 +14,7 @@ from rayner.config.recipe_files import parse_settings, with_settings
 from rayner.errors import InputError
 from rayner.files.run_checkpoints import SWEEP
 from rayner.runtime.run_folder import TRIALS
+from rayner.runtime.sweeps.domains import Range, whole
 from rayner.runtime.sweeps.sampling import single_values, trial_name
 from rayner.runtime.sweeps.space import Space, described
 from rayner.runtime.sweeps.sweep_settings import SweepSettings
@@ -32,7 +33,7 @@ class Plan:
     """What every trial is given.
 
     `runs`: name of a run -> the settings that make it differ from others; `drawn`: the keys whose values Ray
-    Tune draws from ranges; `fixed`: those with one value, which need not be shown.
+    Tune draws from ranges, and these; `fixed`: those with one value, which need not be shown.
 
     A sweep in a folder has a `marker`: a file that a node must see before a trial begins on it. In `out` of
     one at a `uri` works its driver alone: each trial is put in place by the machine that it is on. A trial is
@@ -47,7 +48,7 @@ class Plan:
     runs: Mapping[str, Mapping[str, Any]]
     working_folder: Path
     mlflow_parent: str | None = None
-    drawn: frozenset[str] = frozenset()
+    drawn: Mapping[str, Range] = field(default_factory=dict)
     fixed: frozenset[str] = frozenset()
     marker: Path | None = None
     uri: str | None = None
@@ -57,7 +58,7 @@ class Plan:
 
     def epochs_of(self, settings: Mapping[str, Any]) -> int:
         """The epochs of each run of the trial with these settings."""
-        return int(settings.get("training.epochs", self.recipe.training.epochs))
+        return whole(settings.get("training.epochs", self.recipe.training.epochs))
 
     def name_of(self, settings: Mapping[str, Any]) -> str:
         """The name of the trial with these settings."""

@@ -14,9 +14,10 @@ from rayner.config import BaseRecipe
 from rayner.counted import counted
 from rayner.errors import InputError
 from rayner.runtime.cluster import ensure_ray, environment
+from rayner.runtime.sweeps.domains import extremes, whole
 from rayner.runtime.sweeps.folder import RAY
 from rayner.runtime.sweeps.plan import Over, Plan
-from rayner.runtime.sweeps.space import Space, extremes
+from rayner.runtime.sweeps.space import Space
 from rayner.runtime.sweeps.sweep_settings import SEEDS, SweepSettings
 from rayner.runtime.sweeps.sweep_tracking import trackers_of
 from rayner.runtime.sweeps.trainable import settings_of, trainable_of
@@ -182,7 +183,8 @@ def tune_environment(max_concurrent: int) -> Iterator[None]:
 def most_epochs(settings: SweepSettings, space: Space, recipe: BaseRecipe) -> int:
     """Epochs of the longest trial, over all its runs; warns where early stopping could stop none."""
     searched = space.domains.get("training.epochs")
-    total = (max(extremes(searched)) if searched is not None else recipe.training.epochs) * settings.runs
+    epochs = [recipe.training.epochs] if searched is None else map(whole, extremes(searched))
+    total = max(epochs) * settings.runs
     if total <= settings.grace_period:
         what = "a trial has %s and none is stopped before %d"
         log.warning(what, counted(total, "epoch"), settings.grace_period)
@@ -224,7 +226,7 @@ def optuna_search(space: Space, settings: SweepSettings, known: Sequence[Mapping
     seed = (settings.seed + 1000 * len(known)) % SEEDS
     points = [dict(trial) for trial in known]
     return OptunaSearch(
-        space=OptunaSearch.convert_search_space(dict(space.domains)),
+        space=OptunaSearch.convert_search_space(dict(sorted(space.domains.items()))),
         metric=names if several else names[0],
         mode=modes if several else modes[0],
         points_to_evaluate=points or None,

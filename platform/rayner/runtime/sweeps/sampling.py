@@ -6,14 +6,17 @@ import hashlib
 import itertools
 import json
 import logging
+import math
 import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from rayner.counted import counted
 from rayner.errors import InputError
-from rayner.runtime.sweeps.space import Space, choices, plain, rounded
+from rayner.runtime.sweeps.domains import Range, choices, is_log, plain, range_of, step_of
+from rayner.runtime.sweeps.space import Space
 from rayner.runtime.sweeps.sweep_settings import SweepSettings
 
 DEFAULT_TRIALS = 16
@@ -28,16 +31,18 @@ def planned_settings(space: Space, settings: SweepSettings) -> list[dict[str, An
     """The settings of all trials; None where Optuna finds them one by one.
 
     Raises:
-        InputError: a grid over a range.
+        InputError: a grid over a range, or a range that Optuna does not draw from.
     """
     if settings.search == "optuna":
+        _refuse_log_steps(space)
         return None
     if settings.search == "random":
         return draws(space, settings.trials or DEFAULT_TRIALS, settings.seed)
-    everything = grid(space)
-    if settings.trials is None or settings.trials >= len(everything):
-        return everything
-    log.info("%d of the %d trials of the grid, drawn at random", settings.trials, len(everything))
+    # A value that is listed twice is one. The grid itself may be too large to list.
+    total = math.prod(len({key_of({key: one}) for one in values}) for key, values in _lists(space).items())
+    if settings.trials is None or settings.trials >= total:
+        return grid(space)
+    log.info("%d of the %d trials of the grid, drawn at random", settings.trials, total)
     return draws(space, settings.trials, settings.seed)
 
 
@@ -47,6 +52,13 @@ def grid(space: Space) -> list[dict[str, Any]]:
     Raises:
         InputError: a range, which cannot be listed.
     """
+    lists = _lists(space)
+    rows = [dict(zip(lists, row, strict=True)) for row in itertools.product(*lists.values())]
+    # A value that is listed twice is one setting.
+    return list({key_of(row): row for row in rows}.values())
+
+
+def _lists(space: Space) -> dict[str, list[Any]]:
     lists = {}
     for key, domain in space.domains.items():
         values = choices(domain)
@@ -54,30 +66,40 @@ def grid(space: Space) -> list[dict[str, Any]]:
             what, hint = f"{key} is a range, which no grid can hold", "list its values, or search at random"
             raise InputError(f"space {space.name}", what, hint)
         lists[key] = values
-    rows = [dict(zip(lists, row, strict=True)) for row in itertools.product(*lists.values())]
-    # A value that is listed twice is one setting.
-    return list({key_of(row): row for row in rows}.values())
+    return lists
+
+
+def _refuse_log_steps(space: Space) -> None:
+    for key, domain in space.domains.items():
+        if choices(domain) is None and is_log(domain) and step_of(domain) is not None:
+            what = f"{key} has steps on a logarithmic scale, in which Optuna does not draw"
+            hint = "leave the steps out, list the values, or say --search random"
+            raise InputError(f"space {space.name}", what, hint)
 
 
 def draws(space: Space, count: int, seed: int) -> list[dict[str, Any]]:
     """Different settings at random; fewer than `count` where the space has no more.
 
-    The first ones do not depend on `count`.
+    The first ones do not depend on `count`, nor any on the order of the keys.
     """
     rng = np.random.RandomState(seed)
+    domains, drawn_from = sorted(space.domains.items()), ranges(space)
     found: dict[str, dict[str, Any]] = {}
     for _ in range(count * _ATTEMPTS_PER_DRAW):
-        sample = {key: domain.sample(random_state=rng) for key, domain in space.domains.items()}
-        drawn = tidy(sample, ranges(space))
+        sample = {key: domain.sample(random_state=rng) for key, domain in domains}
+        drawn = tidy(sample, drawn_from)
         found.setdefault(key_of(drawn), drawn)
         if len(found) == count:
             break
+    if len(found) < count:
+        what = "%s in place of %d: space %s has hardly more different settings"
+        log.warning(what, counted(len(found), "trial"), count, space.name)
     return list(found.values())
 
 
-def ranges(space: Space) -> frozenset[str]:
-    """The keys whose values are drawn from a range, not listed."""
-    return frozenset(key for key, domain in space.domains.items() if choices(domain) is None)
+def ranges(space: Space) -> dict[str, Range]:
+    """The keys whose values are drawn from a range, not listed, each with its range."""
+    return {key: range_of(domain) for key, domain in space.domains.items() if choices(domain) is None}
 
 
 def single_values(space: Space) -> frozenset[str]:
@@ -85,9 +107,13 @@ def single_values(space: Space) -> frozenset[str]:
     return frozenset(key for key, domain in space.domains.items() if len(choices(domain) or ()) == 1)
 
 
-def tidy(settings: Mapping[str, Any], drawn: Collection[str] = ()) -> dict[str, Any]:
+def tidy(settings: Mapping[str, Any], drawn: Mapping[str, Range] | None = None) -> dict[str, Any]:
     """The settings as plain values, keys in order; numbers of the keys in `drawn` with few digits."""
-    return {key: (rounded if key in drawn else plain)(settings[key]) for key in sorted(settings)}
+    drawn = drawn or {}
+    return {
+        key: drawn[key].rounded(settings[key]) if key in drawn else plain(settings[key])
+        for key in sorted(settings)
+    }
 
 
 def key_of(settings: Mapping[str, Any]) -> str:

@@ -7,6 +7,7 @@ import difflib
 import importlib
 import importlib.util
 import itertools
+import logging
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,10 +15,21 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from rayner.config import BaseRecipe, Settings
 from rayner.config.recipe_files import with_settings
 from rayner.errors import InputError, RecipeError
 from rayner.files.uris import uri_of
+from rayner.runtime.sweeps.domains import (
+    choices,
+    excludes_upper,
+    extremes,
+    in_words,
+    plain,
+    range_of,
+    step_of,
+)
 
 _OPTIONS = {"seed": "--seeds", "scaling.workers": "--workers"}
 """Keys that a sweep sets in each run by its own options."""
@@ -26,8 +38,10 @@ _PARTS = ("train", "dev", "dev_fraction", "negatives", "format", "types")
 _MOST_BESIDE = 512
 """Combinations of one, of two, and of all other keys that a value is tried with which the recipe does not
 take as it is."""
-DIGITS = 4
-"""Digits of a drawn number: enough for any effect, and few enough to read."""
+_OF_ALL = ("scaling", "tracking")
+"""Sections that are those of the recipe in all trials, whose resources they were reserved by."""
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +116,15 @@ def check_space(space: Space, recipe: BaseRecipe, cut: bool = False) -> None:
         for value in extremes(domain):
             _refuse_section(place, recipe, key, value)
             _refuse_value(place, recipe, space, key, value)
+        _refuse_fractions(place, recipe, space, key, domain)
+
+
+def warn_of_overrides(space: Space, overrides: Iterable[str]) -> None:
+    """Say which overrides of a recipe (`key.key=value`) have no effect, as the space searches their keys."""
+    given = [override.partition("=")[0].strip() for override in overrides]
+    for key in given:
+        if any(f"{key}.".startswith(f"{searched}.") for searched in space.domains):
+            log.warning("--set %s has no effect: the space %s searches it", key, space.name)
 
 
 def check_task(space: Space, recipe: BaseRecipe) -> None:
@@ -121,6 +144,9 @@ def _refuse_own(place: str, key: str, cut: bool) -> None:
         if f"{own}.".startswith(f"{key}."):
             raise InputError(place, f"{key} is set by the sweep", f"leave it out, and give {option}")
     section, _, part = key.partition(".")
+    if section in _OF_ALL:
+        hint = "leave it out, and set it in the recipe or with --set"
+        raise InputError(place, f"{key} is the same in all trials", hint)
     if cut and section in ("corpus", "mentions") and part in ("", *_PARTS):
         hint = "leave it out, or give neither --folds nor --held-out"
         raise InputError(place, f"{key} is set by the sweep, which cuts the corpus", hint)
@@ -151,6 +177,19 @@ def _refuse_value(place: str, recipe: BaseRecipe, space: Space, key: str, value:
         raise error from None
 
 
+def _refuse_fractions(place: str, recipe: BaseRecipe, space: Space, key: str, domain: Any) -> None:
+    """A key of whole numbers takes both ends of a range of real ones, and hardly any number between them."""
+    from ray.tune.search.sample import Float
+
+    if not isinstance(domain, Float) or step_of(domain) is not None:
+        return
+    between = range_of(domain).rounded(domain.sample(random_state=np.random.RandomState(0)))
+    try:
+        _refuse_value(place, recipe, space, key, between)
+    except RecipeError as error:
+        raise RecipeError(error.where, error.what, "draw whole numbers with tune.randint") from None
+
+
 def _combinations(values: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
     """A value of one key, of two, and of all: the first ones of each."""
     for count in dict.fromkeys((1, 2, len(values))):
@@ -162,59 +201,9 @@ def _combinations(values: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any
         yield from itertools.islice(rows, _MOST_BESIDE)
 
 
-def choices(domain: Any) -> list[Any] | None:
-    """The values of a domain that is a list of them; None where it is a range."""
-    values = getattr(domain, "categories", None)
-    return None if values is None else list(values)
-
-
-def extremes(domain: Any) -> Iterator[Any]:
-    """The values of a list, or the two ends of a range."""
-    values = choices(domain)
-    if values is not None:
-        yield from values
-    elif hasattr(domain, "lower"):
-        last = domain.upper - 1 if _excludes_upper(domain) else domain.upper
-        yield from (rounded(domain.lower), rounded(last))
-    else:
-        yield rounded(domain.sample())
-
-
-def _excludes_upper(domain: Any) -> bool:
-    from ray.tune.search.sample import Integer, Quantized
-
-    return isinstance(domain, Integer) and not isinstance(domain.get_sampler(), Quantized)
-
-
-def plain(value: Any) -> Any:
-    """A value of Python's own types."""
-    if hasattr(value, "item"):
-        value = value.item()
-    return list(value) if isinstance(value, tuple) else value
-
-
-def rounded(value: Any) -> Any:
-    """A value of Python's own types, a number with `DIGITS` digits."""
-    value = plain(value)
-    return float(f"{value:.{DIGITS}g}") if isinstance(value, float) and math.isfinite(value) else value
-
-
 def described(space: Space) -> dict[str, str]:
     """What each key is searched over, in words that compare."""
-    return {key: _in_words(domain) for key, domain in sorted(space.domains.items())}
-
-
-def _in_words(domain: Any) -> str:
-    from ray.tune.search.sample import Quantized
-
-    values = choices(domain)
-    if values is not None:
-        return f"one of {', '.join(map(repr, values))}"
-    sampler = domain.get_sampler()
-    step = f" in steps of {sampler.q:g}" if isinstance(sampler, Quantized) else ""
-    drawn_by = sampler.get_sampler() if isinstance(sampler, Quantized) else sampler
-    scale = " (log)" if "Log" in type(drawn_by).__name__ else ""
-    return f"{domain.lower:g} to {domain.upper:g}{step}{scale}" if hasattr(domain, "lower") else str(domain)
+    return {key: in_words(domain) for key, domain in sorted(space.domains.items())}
 
 
 def _module(place: str) -> ModuleType:
@@ -281,6 +270,6 @@ def _refuse_range(where: str, domain: Any) -> None:
     if math.isinf(low) or math.isinf(high):
         hint = "name a range, such as tune.uniform(LOW, HIGH), or list values"
         raise InputError(where, "a distribution that has no bounds, as no value of a recipe may be", hint)
-    if low > high or (low == high and _excludes_upper(domain)):
+    if low > high or (low == high and excludes_upper(domain)):
         hint = "give the smaller number first, or a single value as a list"
         raise InputError(where, f"from {low:g} to {high:g} is no range", hint)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 
 from rayner.config import BaseRecipe
 from rayner.counted import counted
+from rayner.errors import InputError
 from rayner.files.locks import LOCK, locked
 from rayner.files.publishing import Publication
 from rayner.files.uris import uri_of
@@ -24,6 +25,7 @@ from rayner.runtime.shared_folder import check_nodes, marker_file
 from rayner.runtime.sweeps.corpora import FOLDER as CORPORA
 from rayner.runtime.sweeps.corpora import Corpora, cut_corpora
 from rayner.runtime.sweeps.folder import (
+    add_seconds,
     check_data,
     check_own_sweep,
     claim_folder,
@@ -43,8 +45,9 @@ from rayner.runtime.sweeps.sampling import DEFAULT_TRIALS, key_of, planned_setti
 from rayner.runtime.sweeps.space import Space, check_space
 from rayner.runtime.sweeps.sweep_settings import SweepSettings, resolve_settings
 from rayner.runtime.sweeps.sweep_tracking import log_result, mlflow_sweep
-from rayner.runtime.sweeps.trials import read_trials, restart_failed
+from rayner.runtime.sweeps.trials import read_object, read_trials, restart_failed
 from rayner.runtime.sweeps.winner import BEST_RECIPE, conclude_sweep
+from rayner.runtime.tracking import check_mlflow
 from rayner.runtime.training.example_building import build_examples, cache_folder, find_units
 from rayner.runtime.training.run_state import key_of_data
 from rayner.tasks.registry import train_task
@@ -77,7 +80,7 @@ def sweep(
         `best` (the path of a recipe), `settings`, `score` and `spread` of the best trial, the 95 % `interval`
         of its first objective and how many other trials lie `within_interval` (None for several runs),
         `trials` (counts by state), `winner` (the run of the best recipe with another seed), `pareto`,
-        `seconds`.
+        `seconds` (of all launches but those that were killed).
 
     Raises:
         InputError: the space, the recipe or the folder cannot be used; nothing was started, or a node that
@@ -98,26 +101,46 @@ def sweep(
         make_writable(folder)
         resources = trial_resources(recipe, settings.workers, settings.max_concurrent)
         if fresh:
-            _check_files(recipe)
+            _check_before_removing(recipe, settings)
         with _claimed(folder, publication, config, fresh) as place:
             corpora = _corpora(recipe, settings, place)
             with mlflow_sweep(recipe, folder, _parameters(config)) as mlflow_run:
                 plan = _plan(space, recipe, settings, place, corpora, mlflow_run)
-                _prepare(plan)
-                _run(plan, space, planned, resources, resume_errored)
-                result = conclude_sweep(plan, corpora, read_trials(plan), resources)
-                result["seconds"] = round(time.perf_counter() - begin, 1)
+                with _timed(folder, begin):
+                    _prepare(plan)
+                    _run(plan, space, planned, resources, resume_errored)
+                    result = conclude_sweep(plan, corpora, read_trials(plan), resources)
+                result["seconds"] = _seconds(folder, begin)
                 write_json(folder / RESULT, result)
                 log_result(mlflow_run, result["score"], [folder / BEST_RECIPE])
     return shown_at(out, folder, result)
 
 
-def _check_files(recipe: BaseRecipe) -> None:
-    """What cannot be learned from removes no sweep."""
+def _check_before_removing(recipe: BaseRecipe, settings: SweepSettings) -> None:
+    """What a sweep would be refused for removes no other: its corpus, how that is cut, and MLflow."""
+    check_mlflow(recipe)
     task = train_task(recipe)
-    with TemporaryDirectory(prefix="rayner-scans-") as cache:
+    with TemporaryDirectory(prefix="rayner-scans-") as folder:
+        cut_corpora(recipe, Path(folder, CORPORA), settings.folds, settings.held_out)
         for split in ("train", "dev", "calibration"):
-            find_units(task, split, Path(cache))
+            find_units(task, split, Path(folder))
+
+
+@contextmanager
+def _timed(folder: Path, begin: float) -> Iterator[None]:
+    """Count the seconds of a launch that is interrupted, as far as it can be."""
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError, InputError):
+            add_seconds(folder, time.perf_counter() - begin)
+        raise
+
+
+def _seconds(folder: Path, begin: float) -> float:
+    """Of all launches; one that had nothing left to run, whose result is there already, is none of them."""
+    known = read_object(folder / RESULT)
+    return add_seconds(folder, time.perf_counter() - begin) if known is None else known["seconds"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,13 @@ from rayner.runtime.sweeps.gauges import Gauges
 from rayner.runtime.sweeps.plan import TRIALS, Plan
 from rayner.runtime.sweeps.sweep_settings import SECONDS
 from rayner.runtime.sweeps.trials import Trial
-from rayner.runtime.tracking import MLFLOW_PARENT, MLFLOW_RUN, mlflow_answers, wants_mlflow
+from rayner.runtime.tracking import (
+    MLFLOW_PARENT,
+    MLFLOW_RUN,
+    WhileItAnswers,
+    mlflow_answers,
+    wants_mlflow,
+)
 
 TENSORBOARD = "tensorboard"
 _MLFLOW_STATUS = {"failed": "FAILED", "stopped": "KILLED"}
@@ -95,7 +101,11 @@ class HParams:
 
 
 class MlflowTrials:
-    """A run of MLflow for each trial, below that of the sweep."""
+    """A run of MLflow for each trial, below that of the sweep.
+
+    What Ray Tune's callbacks raise ends a sweep: a server that goes away costs what it would have been sent,
+    until a later launch sends that, and no trial.
+    """
 
     def __init__(self, plan: Plan, parent: str) -> None:
         from mlflow import MlflowClient
@@ -104,9 +114,21 @@ class MlflowTrials:
         self._client = MlflowClient()
         self._names = _metrics(plan)
         self._written: dict[str, int] = {}
+        self._while_it_answers = WhileItAnswers(f"the rest of this launch of {plan.out.name}")
 
     def start(self, trial: Trial) -> None:
         """Make the run with the settings as its parameters, or take it up again."""
+        self._while_it_answers(lambda: self._start(trial))
+
+    def update(self, trial: Trial) -> None:
+        """Log the reports that are new."""
+        self._while_it_answers(lambda: self._update(trial))
+
+    def end(self, trial: Trial) -> None:
+        """Say how the trial ended, also of its trainings, whose process may have been ended before them."""
+        self._while_it_answers(lambda: self._end(trial))
+
+    def _start(self, trial: Trial) -> None:
         known = self._folder(trial) / MLFLOW_RUN
         if known.exists():
             self._client.update_run(known.read_text().strip(), status="RUNNING")
@@ -121,8 +143,7 @@ class MlflowTrials:
         logged = self._client.get_metric_history(known.read_text().strip(), SECONDS)
         self._written[trial.name] = len(logged)
 
-    def update(self, trial: Trial) -> None:
-        """Log the reports that are new."""
+    def _update(self, trial: Trial) -> None:
         if (run := _run_id(self._folder(trial))) is None:
             return
         if self._plan.uri is not None:
@@ -136,9 +157,8 @@ class MlflowTrials:
                     self._client.log_metric(run, name, report[name], now, int(report["epochs"]))
         self._written[trial.name] = len(trial.reports)
 
-    def end(self, trial: Trial) -> None:
-        """Say how the trial ended, also of its trainings, whose process may have been ended before them."""
-        self.update(trial)
+    def _end(self, trial: Trial) -> None:
+        self._update(trial)
         status = _MLFLOW_STATUS.get(trial.state, "FINISHED")
         folder = self._folder(trial)
         if trial.state == "paused" or (run := _run_id(folder)) is None:
@@ -177,12 +197,13 @@ def mlflow_sweep(recipe: BaseRecipe, out: Path, parameters: Mapping[str, Any]) -
             for key, value in parameters.items():
                 client.log_param(run, key, str(value)[:500])
             known.write_text(run)
+    while_it_answers = WhileItAnswers(f"the end of the sweep {out.name}")
     try:
         yield run
     except BaseException:
-        client.set_terminated(run, "FAILED")
+        while_it_answers(lambda: client.set_terminated(run, "FAILED"))
         raise
-    client.set_terminated(run)
+    while_it_answers(lambda: client.set_terminated(run))
 
 
 def log_result(run: str | None, metrics: Mapping[str, float], files: Sequence[Path]) -> None:
@@ -191,11 +212,14 @@ def log_result(run: str | None, metrics: Mapping[str, float], files: Sequence[Pa
         return
     from mlflow import MlflowClient
 
-    client = MlflowClient()
-    for name, value in metrics.items():
-        client.log_metric(run, name, value)
-    for file in files:
-        client.log_artifact(run, str(file))
+    def send() -> None:
+        client = MlflowClient()
+        for name, value in metrics.items():
+            client.log_metric(run, name, value)
+        for file in files:
+            client.log_artifact(run, str(file))
+
+    WhileItAnswers("the result of the sweep")(send)
 
 
 def link_to_trial(plan: Plan, run: Path) -> None:

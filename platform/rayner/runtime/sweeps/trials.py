@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from rayner.errors import RecipeError
+from rayner.errors import InputError, RecipeError
 from rayner.files.run_checkpoints import LOG
 from rayner.files.whole import write_json
 from rayner.runtime.sweeps.plan import TRIALS, Plan
@@ -136,7 +136,7 @@ def read_progress(plan: Plan, folder: Path, settings: Mapping[str, Any]) -> tupl
                 best = row["metrics"]
             totals = (number * epochs + row["epoch"], steps + here["step"], seconds + here["seconds"])
             reports.append(_report(objectives, [*ended, best or {}], *totals))
-        result = _read(folder / name / RUN_RESULT)
+        result = read_object(folder / name / RUN_RESULT)
         if result is None or best is None:
             if best is not None:
                 ended.append(best)
@@ -154,7 +154,7 @@ def is_finished(plan: Plan, folder: Path) -> bool:
 
 def read_outcome(folder: Path) -> dict[str, Any] | None:
     """`state` and `error` of a trial that is over or paused; None for any other."""
-    return _read(folder / OUTCOME)
+    return read_object(folder / OUTCOME)
 
 
 def write_outcome(folder: Path, state: State, error: str | None = None) -> None:
@@ -207,11 +207,19 @@ def _number(metrics: Mapping[str, Any], name: str) -> float:
     return math.nan if value is None else float(value)
 
 
-def _read(path: Path) -> dict[str, Any] | None:
+def read_object(path: Path) -> dict[str, Any] | None:
+    """What is in a file of JSON, None where there is none.
+
+    Raises:
+        InputError: it is damaged.
+    """
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
+    except ValueError:
+        hint = "remove it, and give the command of the sweep again"
+        raise InputError(str(path), "is cut short or damaged", hint) from None
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:

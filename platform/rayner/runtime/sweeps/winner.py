@@ -14,7 +14,7 @@ from typing import Any
 from rayner.config import BaseRecipe
 from rayner.config.recipe_files import changed_keys, dump_recipe, with_settings
 from rayner.errors import DivergedError, RaynerError, RecipeError
-from rayner.files.fetching import local
+from rayner.files.fetching import is_there, local
 from rayner.files.locks import locked
 from rayner.files.publishing import Publication
 from rayner.files.run_checkpoints import BEST, WINNER
@@ -130,7 +130,8 @@ def _row(trial: Trial, objectives: Sequence[str]) -> dict[str, Any]:
 def _train_again(plan: Plan, corpora: Corpora, best: Trial, resources: TrialResources) -> dict[str, Any]:
     seed = later_seed(plan.recipe.seed, plan.settings.seeds)
     recipe = plan.recipe_of(best.settings, {**corpora.rest, "seed": seed})
-    log.info("training the best settings once more, with the seed %d", seed)
+    if not _is_trained(plan, recipe):
+        log.info("training the best settings once more, with the seed %d", seed)
     trained = _train(plan, recipe) if plan.settings.workers else _train_on_a_node(plan, recipe, resources)
     names = [o.metric for o in plan.settings.objectives if o.metric != SECONDS]
     result = {key: trained[key] for key in ("checkpoint", "seed", SECONDS, "error") if key in trained}
@@ -177,11 +178,7 @@ def _train(plan: Plan, recipe: BaseRecipe) -> dict[str, Any]:
 
 def _train_in(out: Path, publication: Publication | None, plan: Plan, recipe: BaseRecipe) -> dict[str, Any]:
     link_to_parent(plan.mlflow_parent, out)
-    seeds = [
-        later_seed(recipe.seed, SEED_AFTER_DIVERGING * attempt)
-        for attempt in range(plan.settings.max_failures + 1)
-    ]
-    attempts = [with_settings(recipe, {"seed": seed}, "best trial") for seed in seeds]
+    attempts = _attempts(plan, recipe)
     # Another launch may have come as far as a later seed, or have found other settings better.
     begun = next((number for number, attempt in enumerate(attempts) if _holds(out, attempt)), 0)
     error = None
@@ -195,7 +192,22 @@ def _train_in(out: Path, publication: Publication | None, plan: Plan, recipe: Ba
         except DivergedError as diverged:
             error = f"{diverged.where}: {diverged.what}"
             log.warning("%s", error)
-    return {"checkpoint": None, "seed": seeds[-1], SECONDS: None, "error": error, "metrics": {}}
+    return {"checkpoint": None, "seed": attempts[-1].seed, SECONDS: None, "error": error, "metrics": {}}
+
+
+def _attempts(plan: Plan, recipe: BaseRecipe) -> list[BaseRecipe]:
+    """The recipe, and those with the seeds that follow a loss that is not finite."""
+    seeds = (
+        later_seed(recipe.seed, SEED_AFTER_DIVERGING * attempt)
+        for attempt in range(plan.settings.max_failures + 1)
+    )
+    return [with_settings(recipe, {"seed": seed}, "best trial") for seed in seeds]
+
+
+def _is_trained(plan: Plan, recipe: BaseRecipe) -> bool:
+    """Whether an earlier launch has trained the winner."""
+    out = plan.place(WINNER)
+    return is_there(out / RUN_RESULT) and any(_holds(out, one) for one in _attempts(plan, recipe))
 
 
 def _holds(out: Path, recipe: BaseRecipe) -> bool:

@@ -20,13 +20,13 @@ from rayner.counted import counted
 from rayner.errors import CheckpointError, RecipeError
 from rayner.files.locks import LOCK, locked
 from rayner.files.publishing import Publication
-from rayner.files.run_checkpoints import BEST, LAST, LOG, MANIFEST
+from rayner.files.run_checkpoints import BEST, LAST, LOG, MANIFEST, SWEEP
 from rayner.files.uris import uri_of
 from rayner.files.whole import whole_file, write_json
 from rayner.files.working import worked_on
 from rayner.models.precision_choice import set_precision
 from rayner.models.threads import heed_quota
-from rayner.runtime.run_folder import check_no_sweep, check_out, check_own
+from rayner.runtime.run_folder import TRIALS, check_no_sweep, check_out, check_own
 from rayner.runtime.tracking import MLFLOW_RUN, Tracker
 from rayner.runtime.training.dev_answers import EVALUATION, read_predictions
 from rayner.runtime.training.example_building import (
@@ -125,7 +125,8 @@ def train_until(
         return _train_in(replace(launch, out=out.resolve()), fresh, cache)
     if uri_of(out) is None:
         check_out(Path(out))
-        marks = ([f"{LAST}/{MANIFEST}"], [f"{BEST}/{MANIFEST}"], [RECIPE, LOG])
+        # The files of a sweep are no others': it is refused as one, once its folder is locked.
+        marks = ([f"{LAST}/{MANIFEST}"], [f"{BEST}/{MANIFEST}"], [RECIPE, LOG], [SWEEP, TRIALS])
         check_own(Path(out), marks, _WRITTEN)
     else:
         # Whoever opens the place takes it over, from a sweep that runs there as well.
