@@ -47,6 +47,12 @@ def test_a_name_is_faulty_once():
     assert finding.kind == "encoding"
 
 
+def test_an_id_that_means_none_elsewhere_is_a_warning():
+    (finding,) = findings_of(GOUT, ASTHMA, Entity("null", "croup", ("laryngitis",)))
+    assert (finding.kind, finding.severity, finding.where) == ("id of none", "warning", "kb:3")
+    assert finding.what == "1 id that corpora write for no entity: 'null'"
+
+
 def test_an_id_with_the_mark_between_ids_is_a_warning():
     (finding,) = findings_of(GOUT, ASTHMA, Entity("A|B", "croup", ("laryngitis",)))
     assert (finding.kind, finding.severity, finding.where) == ("joining id", "warning", "kb:3")

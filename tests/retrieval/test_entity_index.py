@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import Tensor
 
 from rayner.config import IndexSettings
 from rayner.data.schema import Entity
 from rayner.errors import InputError, KnowledgeBaseError
 from rayner.retrieval import candidates
 from rayner.retrieval.build import build_index
+from rayner.retrieval.dense import DenseSide
 from rayner.retrieval.entity_index import EntityIndex
 from rayner.retrieval.names import names_of
 from tests.retrieval.by_definition import PLAIN, bases, names, slow
@@ -48,6 +50,25 @@ def test_search_equals_scoring_every_entity(base, text, k, weight, distance, exc
         assert f.score == pytest.approx(
             f.lexical if math.isinf(weight) else f.dense + weight * f.lexical, abs=1e-5
         )
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.5])
+def test_of_entities_with_one_name_the_first_is_found_first(
+    weight: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Equal rows of a matrix may have products that differ in the last bit."""
+    of_pairs = DenseSide.similarities
+
+    def uneven(side: DenseSide, queries: Tensor, query: np.ndarray, row: np.ndarray) -> np.ndarray:
+        return of_pairs(side, queries, query, row) + np.arange(len(row), dtype=np.float32) * 1e-6
+
+    monkeypatch.setattr(DenseSide, "similarities", uneven)
+    entities = [Entity(f"{turn} {name}", name) for turn in range(3) for name in ("java", "linux")]
+    found = search(build_index(entities, Letters(), PLAIN, "cosine"), ["jav", "linu"], 6, weight)
+    assert [[f.entity_id for f in of_query[:3]] for of_query in found] == [
+        ["0 java", "1 java", "2 java"],
+        ["0 linux", "1 linux", "2 linux"],
+    ]
 
 
 def test_small_pools_give_enough_entities(monkeypatch: pytest.MonkeyPatch) -> None:

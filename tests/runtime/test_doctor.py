@@ -119,6 +119,8 @@ def test_ray_needs_a_token_where_its_mode_says_so(monkeypatch, tmp_path, no_ray)
     (finding,) = doctor.ray_cluster()[1]
     assert (finding.severity, "no token" in finding.what) == ("error", True)
     (tmp_path / ".ray").mkdir()
+    (tmp_path / ".ray" / "auth_token").write_text("\n")
+    assert doctor.ray_cluster()[0]["token"] is None
     (tmp_path / ".ray" / "auth_token").write_text("secret")
     assert doctor.ray_cluster()[0]["token"] == str(tmp_path / ".ray" / "auth_token")
     monkeypatch.setenv("RAY_AUTH_TOKEN", "secret")

@@ -222,12 +222,21 @@ def test_the_header_is_the_first_line_that_is_not_blank(tmp_path: Path, content:
     assert read_dictionary(write(tmp_path, "a.csv", content)) == [Name("lead", "C")]
 
 
-def test_ids_and_aliases_have_the_names_of_a_knowledge_base(tmp_path: Path) -> None:
+def test_other_columns_have_the_names_of_a_knowledge_base(tmp_path: Path) -> None:
     expected = [Name("lead", "C", "7"), Name("Pb", "C", "7")]
-    csv = "ID,name,Synonyms,type\n7,lead,Pb,C\n"
-    assert read_dictionary(write(tmp_path, "a.csv", csv)) == expected
-    row = '{"id": 7, "name": "lead", "synonyms": ["Pb"], "type": "C"}\n'
-    assert read_dictionary(write(tmp_path, "a.jsonl", row)) == expected
+    csv = "ID,name,Synonyms,category\n7,lead,Pb,C\n"
+    assert read_dictionary(write(tmp_path, "a.csv", csv), "X") == expected
+    row = '{"id": 7, "name": "lead", "synonyms": ["Pb"], "category": "C"}\n'
+    assert read_dictionary(write(tmp_path, "a.jsonl", row), "X") == expected
+
+
+def test_a_column_without_a_name_is_none_of_these(tmp_path: Path) -> None:
+    assert read_dictionary(write(tmp_path, "a.csv", "name,,\nlead,x,y\n"), "C") == [Name("lead", "C")]
+
+
+def test_a_tab_behind_a_name_alone_makes_it_no_type(tmp_path: Path) -> None:
+    expected = [Name("lead", "C"), Name("gout", "C")]
+    assert read_dictionary(write(tmp_path, "a.txt", "lead\t\ngout\t\t\n"), "C") == expected
 
 
 @pytest.mark.parametrize("first", ["NAME", "Name"])
@@ -254,8 +263,17 @@ def test_a_header_may_be_in_quotes(tmp_path: Path) -> None:
             r"a\.txt:1: 4 cells; write TYPE<TAB>name, or TYPE<TAB>name<TAB>id, or",
         ),
         # A tab would be a character of the name there.
-        ("a.csv", "name,type\nlead,C\ngout,\n", r"a\.csv:3: a name without a type; give it a `type`, or"),
-        ("a.jsonl", '{"name": "gout"}\n', r"a\.jsonl:1: a name without a type; give it a `type`, or"),
+        (
+            "a.csv",
+            "name,type\nlead,C\ngout,\n",
+            r"a\.csv:3: a name without a type; give it a `type`; rayner corpus label",
+        ),
+        ("a.csv", "name,name,type\nlead,Pb,C\n", r"a\.csv:1: 2 columns 'name'; give each a name of its own"),
+        (
+            "a.jsonl",
+            '{"name": "gout"}\n',
+            r"a\.jsonl:1: a name without a type; give it a `type`; rayner corpus label",
+        ),
         ("a.txt", "C\tlead\nC\tgr\xfcn\n".encode("latin1"), r"a\.txt:2: .*not UTF-8"),
         ("a.txt", "C\tlead\n".encode("utf-16"), "UTF-8|utf-16"),
         ("a.csv", "type,label\nC,lead\n", "no column `name`; name .* first line; they are type, label$"),

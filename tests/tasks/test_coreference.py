@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -203,6 +204,17 @@ def test_a_batch_scores_as_its_rows_do(tmp_path: Path) -> None:
         total = sum(float(one[part].detach()) for one in alone)
         assert float(whole[part].detach()) == pytest.approx(total, rel=1e-9)
         assert np.isfinite(total)
+
+
+def test_without_the_library_of_the_scores_nothing_is_trained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "corefeval", None)
+    with pytest.raises(
+        InputError, match="coreference-eval is not installed; pip install"
+    ):
+        train(recipe_of(tmp_path), tmp_path / "run")
+    assert not list(tmp_path.glob("run/*.jsonl"))
 
 
 def test_a_corpus_without_chains_is_refused(tmp_path: Path) -> None:

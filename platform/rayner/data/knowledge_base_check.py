@@ -5,10 +5,12 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 
+from rayner.counted import counted
 from rayner.data.corpus_check import Finding
 from rayner.data.knowledge_bases import KnowledgeBase
 from rayner.data.knowledge_bases.builder import short
 from rayner.data.mention_strings import MOST_CHARACTERS, SEVERAL, normal_form, unanswerable
+from rayner.data.readers.base import NO_ENTITY
 from rayner.data.schema import Entity
 
 SHOWN = 5
@@ -25,6 +27,7 @@ def check_knowledge_base(base: KnowledgeBase) -> list[Finding]:
     for entity, where in zip(base.entities, base.places, strict=True):
         found += _name_findings(entity, where)
     found += _joining_ids(base)
+    found += _ids_of_none(base)
     found += _ambiguous(base)
     found += _without_alias(base)
     found += _parent_findings(base)
@@ -104,6 +107,15 @@ def _joining_ids(base: KnowledgeBase) -> Iterator[Finding]:
             "give them ids without it, here and in the mentions: beside another id, each is read as several"
         )
         yield Finding("joining id", "warning", base.places[found[0]], what, hint)
+
+
+def _ids_of_none(base: KnowledgeBase) -> Iterator[Finding]:
+    found = [number for number, entity in enumerate(base.entities) if entity.entity_id in NO_ENTITY]
+    if found:
+        ids = _listed([repr(base.entities[number].entity_id) for number in found])
+        what = f"{counted(len(found), 'id')} that corpora write for no entity: {ids}"
+        hint = "leave it out if it stands for none, else give it another id: mentions of it are read as NIL"
+        yield Finding("id of none", "warning", base.places[found[0]], what, hint)
 
 
 def _ambiguous(base: KnowledgeBase) -> Iterator[Finding]:

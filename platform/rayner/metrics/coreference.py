@@ -41,7 +41,7 @@ def score_chains(gold: Sequence[Document], predicted: Sequence[Document]) -> dic
         CorpusError: the ids of the documents do not agree.
         InputError: the library is not installed.
     """
-    corefeval = _library()
+    corefeval = library()
     scorer, classes = corefeval.Scorer(), {"pronouns": Counter(), "others": Counter(), "mentions": Counter()}
     for one, other in zip(gold, predicted, strict=True):
         if one.document_id != other.document_id:
@@ -110,7 +110,12 @@ def _text(document: Document, mention: Mention) -> str:
     return document.text[mention.start : mention.end]
 
 
-def _library() -> Any:
+def library() -> Any:
+    """The library of the scores.
+
+    Raises:
+        InputError: it is not installed.
+    """
     try:
         import corefeval
     except ImportError:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from torch import Tensor
 
 from rayner.config import IndexSettings
@@ -121,6 +122,7 @@ class EntityIndex:
         kept = [np.setdiff1d(of, out) if len(out) else of for of, out in zip(candidates, barred, strict=True)]
         pairs = Candidates.of(kept, self._first, self._count)
         similarities = self.dense.similarities(queries, pairs.query_of_name, pairs.name)
+        similarities = similarities[self._first_alike(pairs)]
         cosines = np.zeros_like(similarities)
         if alike is not None:
             cosines = alike.of(pairs.query_of_name, pairs.name)
@@ -145,6 +147,16 @@ class EntityIndex:
             id_, name = self.entities.entity_id(number), self.entities.name(number)
             found[int(pairs.query[i])].append(Found(id_, name, matched(i), *scores))
         return found
+
+    def _first_alike(self, pairs: Candidates) -> np.ndarray:
+        """For each name [R] of the pairs the first place where the same query has an equal one.
+
+        A product with a matrix differs in its last bit from row to row, which would order equal names.
+        """
+        codes = self.names.texts.take(pa.array(pairs.name)).dictionary_encode().indices.to_numpy()
+        key = pairs.query_of_name * (codes.max(initial=0) + 1) + codes
+        _, first, alike = np.unique(key, return_index=True, return_inverse=True)
+        return first[alike]
 
     def _first_of_crowds(
         self,

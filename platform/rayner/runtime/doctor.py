@@ -324,7 +324,7 @@ def _token_source() -> str | None:
         return "RAY_AUTH_TOKEN"
     named = os.environ.get("RAY_AUTH_TOKEN_PATH")
     path = Path(named) if named else Path.home() / ".ray" / "auth_token"
-    return str(path) if path.is_file() else None
+    return str(path) if path.is_file() and path.read_text("utf-8", "replace").strip() else None
 
 
 def _connection_problem(address: str) -> str | None:

@@ -15,13 +15,16 @@ from rayner.data.readers.files import decode, read_bytes, split_lines, suffix
 from rayner.errors import CorpusError
 from rayner.supervision.dictionaries import Name
 
+_OTHERS = ("type", "entity_id", "aliases")
+"""The fields beside the name, whose columns may have the names that those of a knowledge base have."""
+
 
 def read_dictionary(path: Path, default_type: str | None = None) -> list[Name]:
     """The names of a dictionary file.
 
     A header with a column `name` (and perhaps `type`, `entity_id`, `aliases`, these parted by `|`) makes
-    columns; so does the suffix .csv. JSONL has these fields, `aliases` also as a list. Ids and aliases may
-    have the other names that a knowledge base has for them, such as `id` and `synonyms`.
+    columns; so does the suffix .csv. JSONL has these fields, `aliases` also as a list. All but `name` may
+    have the other names that a knowledge base has for them, such as `category`, `id` and `synonyms`.
 
     Args:
         default_type: the type of names for which the file has none.
@@ -51,7 +54,7 @@ def read_dictionary(path: Path, default_type: str | None = None) -> list[Name]:
 
 def _is_header(cells: Sequence[str]) -> bool:
     """Whether a line names columns: NAME is also a type, of names of people."""
-    others = {column for field in ("type", "entity_id", "aliases") for column in KNOWN[field]}
+    others = {column for field in _OTHERS for column in KNOWN[field]}
     return "name" in cells and (len(cells) == 1 or not others.isdisjoint(cells))
 
 
@@ -59,7 +62,8 @@ def _lines(lines: Sequence[str], path: Path, default_type: str | None) -> Iterat
     how = "write TYPE<TAB>name"
     for number, line in enumerate(lines, 1):
         cells = [cell.strip() for cell in line.split("\t")]
-        while len(cells) > 2 and not cells[-1]:
+        # A tab behind a name alone is no type without a name.
+        while len(cells) > (1 if default_type else 2) and not cells[-1]:
             cells.pop()
         if len(cells) > 3:
             what = f"{len(cells)} cells"
@@ -82,13 +86,17 @@ def _columns(lines: Sequence[str], path: Path, default_type: str | None, delimit
         if any(";" in cell for cell in header):
             hint = "save the table with commas, for `;` parts the columns here"
         raise CorpusError(f"{path}:{top.first}", "no column `name`", hint)
-    ids, aliases = (known_column(field, header) or "" for field in ("entity_id", "aliases"))
+    fields = ("name", *(known_column(field, header) or "" for field in _OTHERS))
+    if twice := next((name for name in fields if name and header.count(name) > 1), None):
+        what = f"{header.count(twice)} columns {twice!r}"
+        raise CorpusError(f"{path}:{top.first}", what, "give each a name of its own")
+    name, type_, ids, aliases = fields
     for first, last, cells in rows:
         if any(cells[len(header) :]):
             raise CorpusError(f"{path}:{first}", *uneven(len(cells), len(header), delimiter))
-        row = dict(zip(header, cells, strict=False))
-        names = [row.get("name", ""), *parted(row.get(aliases))]
-        yield from _names(names, row.get("type", ""), row.get(ids), default_type, path, last)
+        row = {column: cell for column, cell in zip(header, cells, strict=False) if column}
+        names = [row.get(name, ""), *parted(row.get(aliases))]
+        yield from _names(names, row.get(type_, ""), row.get(ids), default_type, path, last)
 
 
 def _jsonl(lines: Sequence[str], path: Path, default_type: str | None) -> Iterator[Name]:
@@ -97,9 +105,9 @@ def _jsonl(lines: Sequence[str], path: Path, default_type: str | None) -> Iterat
             continue
         try:
             row = json.loads(line)
-            ids, aliases = (known_column(field, row) or "" for field in ("entity_id", "aliases"))
+            types, ids, aliases = (known_column(field, row) or "" for field in _OTHERS)
             names = [row["name"], *parted(row.get(aliases))]
-            type_, entity_id = row.get("type") or "", written_id(row.get(ids))
+            type_, entity_id = row.get(types) or "", written_id(row.get(ids))
         except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
             raise CorpusError(
                 f"{path}:{number}", "no JSON object with a `name`", 'write {"name": ...}'
@@ -121,6 +129,6 @@ def _names(
 def _type(type_: str, default_type: str | None, path: Path, number: int, how: str) -> str:
     found = type_.strip() or default_type
     if not found:
-        hint = f"{how}, or give --default-type TYPE"
+        hint = f"{how}; rayner corpus label also takes --default-type TYPE"
         raise CorpusError(f"{path}:{number}", "a name without a type", hint)
     return found

@@ -20,7 +20,7 @@ from rayner.data.sentences import sentences_of
 from rayner.data.windows import SubWords, locate
 from rayner.errors import CorpusError
 from rayner.losses.antecedents import antecedent_loss
-from rayner.metrics.coreference import score_chains
+from rayner.metrics.coreference import library, score_chains
 from rayner.models.mention_ranking import Candidates, MentionRanking, Words
 from rayner.supervision.heads import head_limits, head_of, is_possessive
 from rayner.supervision.partitions import Joined
@@ -59,7 +59,8 @@ class CoreferenceTask(CorpusTask[CoreferenceRecipe]):
     weights: Mapping[str, float] = {"mention": 1.0, "antecedent": 1.0}
 
     def require(self, found: Documents) -> None:
-        """Refuse documents without a chain of two mentions."""
+        """Refuse documents without a chain of two mentions, and a machine that could score none."""
+        library()
         if not found.stories:
             what = "none of its documents has a coreference chain of two mentions"
             raise CorpusError("corpus.train", what, "name an annotated corpus, such as LitBank or GUM")

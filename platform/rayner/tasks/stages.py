@@ -297,7 +297,7 @@ def one_stage(path: str | Path, name: str) -> StageSettings | None:
 
 
 def checkpoint_in(path: str | Path, name: str, contexts: bool = True) -> Path:
-    """The checkpoint of `one_stage`, or the folder; raises as that, without `contexts` as `check_contexts`."""
+    """The checkpoint of `one_stage`, or the folder; raises as that, or as `check_contexts` without them."""
     stage = one_stage(path, name)
     if stage is not None and not contexts:
         stage.check_contexts()
