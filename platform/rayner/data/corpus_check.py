@@ -175,6 +175,12 @@ def width_findings(
             yield place.finding("too wide", "error", what, hint)
 
 
+def without_words(document: Document, place: Place) -> Finding:
+    """What is wrong with a document of which a recipe reads no word, and whose mentions lie in none."""
+    what = f"{counted(len(document.mentions), 'mention')} and no word"
+    return place.finding("no word", "error", what, "mark what holds a letter, digit or sign")
+
+
 def empty_split(split: str, documents: int) -> Finding:
     """What is wrong with a split without a mention."""
     what = f"{counted(documents, 'document')} without a mention" if documents else "no documents"

@@ -114,7 +114,7 @@ def _ids_of_none(base: KnowledgeBase) -> Iterator[Finding]:
     if found:
         ids = _listed([repr(base.entities[number].entity_id) for number in found])
         what = f"{counted(len(found), 'id')} that corpora write for no entity: {ids}"
-        hint = "leave it out if it stands for none, else give it another id: mentions of it are read as NIL"
+        hint = "leave it out if it means none, else give it another id: mentions of it are read as NIL"
         yield Finding("id of none", "warning", base.places[found[0]], what, hint)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import Path, PurePath
 from typing import Literal, TypeVar
@@ -60,8 +60,7 @@ class CorpusTask(UnitTask[R]):
             self.require(found)
             return found.units
         if found.units and (unseen := self.unseen(found)):
-            what = "the development part has no mention of %s: all steps score alike, and best/ is the first"
-            log.warning(what, ", ".join(list(unseen)[:10]))
+            log.warning("%s", _scoring_alike(unseen))
         if not self.keeps_stories_apart:
             _tell_of_shared(self._corpus, found.units)
         return found.units
@@ -95,6 +94,28 @@ class CorpusTask(UnitTask[R]):
                 self.units("train", mapper)
             except CorpusError as error:
                 yield Finding("nothing to learn", "error", error.where, error.what, error.hint, split="train")
+
+    def split_findings(self, counts: Mapping[str, Documents], mapper: ParallelMap = map) -> Iterator[Finding]:
+        """What training would refuse of train, and warn of in dev, by the mentions that they have.
+
+        Args:
+            counts: what the files of `train` and `dev` hold; no units. Where the recipe itself cuts parts out
+                of the training documents, these are read to see what is in each part.
+        """
+        if self.keeps_stories_apart or "train" not in counts:
+            return  # `findings` tells of the stories.
+        dev_fraction = self._corpus.dev_fraction
+        cut: tuple[Split, ...] = ("train",) if self.calibration_fraction else ()
+        cut = ("train", "dev") if dev_fraction else cut
+        try:
+            counts = {**counts, **{split: self._found(split, mapper, None) for split in cut}}
+            self.require(counts["train"])
+        except CorpusError as error:
+            yield Finding("nothing to learn", "error", error.where, error.what, error.hint, split="train")
+            return
+        if "dev" in counts and (unseen := self.unseen(counts["dev"])):
+            hint = "raise corpus.dev_fraction" if dev_fraction else "name other files as corpus.dev"
+            yield Finding("nothing to score", "warning", "dev", _scoring_alike(unseen), hint, split="dev")
 
     def check_corpus(self) -> None:
         """Refuse settings of the corpus and types that do not fit the task, before anything is read.
@@ -176,6 +197,11 @@ class CorpusTask(UnitTask[R]):
     @property
     def _corpus(self) -> CorpusSettings:
         return self.recipe.corpus  # type: ignore[attr-defined]
+
+
+def _scoring_alike(unseen: Collection[str]) -> str:
+    named = ", ".join(list(unseen)[:10])
+    return f"the development part has no mention of {named}: all steps score alike, and best/ is the first"
 
 
 def _tell_of_shared(corpus: CorpusSettings, dev: Sequence[Unit]) -> None:

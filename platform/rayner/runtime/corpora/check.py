@@ -31,7 +31,9 @@ from rayner.runtime.corpora.part_findings import Listed, PartCheck, SplitPart, u
 from rayner.runtime.corpora.seen_parts import SeenParts
 from rayner.runtime.progress import track
 from rayner.tasks.base import ParallelMap
+from rayner.tasks.corpus_task import CorpusTask
 from rayner.tasks.registry import task_of, train_task
+from rayner.tasks.splits import Documents, Split, change_of
 
 DOING = "check"
 
@@ -46,8 +48,10 @@ def check(
     Args:
         paths: the files of each split, or files of one corpus. With a recipe, those that it names are its
             splits, and its other splits are read too.
-        given: a recipe. Of one that finds mentions, types and the widest span of the model are checked as
-            well; of a typer, whether its list of types has their parents.
+        given: a recipe. The documents are seen as it changes them: with `corpus.dictionary`, those of train
+            have its labels in place of their mentions. Of one that finds mentions, types and the widest span
+            of the model are checked as well; of a typer, whether its list of types has their parents; of
+            both, whether training would refuse what its splits hold.
         workers: Ray tasks at once, which must see the files; 0 reads in this process, None decides by the
             size of the corpus. The result is the same.
 
@@ -58,7 +62,7 @@ def check(
         listed; where there are more, `unlisted` says how many.
 
     Raises:
-        CorpusError: no such path, or no known format.
+        CorpusError: no such path, no known format, or a dictionary that cannot be read.
         RecipeError: the recipe's task has no documents.
         RaynerError: a file cannot be read now, or changed meanwhile.
     """
@@ -73,7 +77,7 @@ def check(
     units = _units_by_split(paths, recipe)
     given_here = any(not os.path.isabs(unit.paths[0]) for of_split in units.values() for unit in of_split)
     check_part = PartCheck(
-        recipe.corpus.rename if recipe else {},
+        {name: change_of(recipe.corpus, _kind_of(name)) for name in units} if recipe else {},
         "nested" if recipe and not typed else _overlap_of(typed),
         typed,
         task.max_width if task and typed else None,
@@ -90,7 +94,10 @@ def check(
             summary.add(part, seen.rows(part.number), seen.told(part.number), again)
     # In a recipe, a type may stand for itself by its name.
     types = {t.name: next(iter(t.guidelines), t.name) for t in typed.types} if typed else None
-    return summary.result(types, list(task.findings(mapper)) if task else [])
+    own = list(task.findings(mapper)) if task else []
+    if isinstance(task, CorpusTask):
+        own += task.split_findings(summary.found(), mapper)
+    return summary.result(types, own)
 
 
 def _units_by_split(
@@ -175,7 +182,8 @@ class _Summary:
     def __init__(self, splits: Sequence[str]) -> None:
         self._splits = splits
         self._documents, self._mentions = Counter[str](), Counter[str]()
-        self._types, self._used = Counter[str](), dict[str, str]()
+        self._types = {split: Counter[str]() for split in splits}
+        self._used: dict[str, str] = {}
         self._repaired = 0
         self._unreadable = {split: (Listed(), Listed()) for split in splits}
         self._others = {split: Listed() for split in splits}
@@ -191,7 +199,7 @@ class _Summary:
         """
         self._documents[part.split] += documents
         self._mentions[part.split] += told["mentions"]
-        self._types.update(told["types"])
+        self._types[part.split].update(told["types"])
         for name, where in told["used"].items():
             self._used.setdefault(name, where)
         self._repaired += told["repaired"]
@@ -202,6 +210,12 @@ class _Summary:
         counts = _counter(told["own"]["counts"]) + Counter((r["severity"], r["kind"]) for _, r in repeats)
         rows = sorted([*told["own"]["rows"], *repeats], key=lambda found: found[0])
         listed.add_listed((row for _, row in rows), counts)
+
+    def found(self) -> dict[str, Documents]:
+        """What is in train, and in the other splits that have mentions; no units."""
+        held = {split for split in self._splits if self._mentions[split]}
+        held |= {"train"} if self._documents["train"] else set()
+        return {split: Documents([], self._types[split], self._types[split], 0) for split in held}
 
     def result(self, types: Mapping[str, str | None] | None, own: Sequence[Finding]) -> dict[str, Any]:
         """What `check` returns.
@@ -214,10 +228,11 @@ class _Summary:
         for listed in (listed for of_split in self._unreadable.values() for listed in of_split):
             every.add_listed((row for _, row in listed.rows), listed.counts)
         rejected = every.counts.total()
+        told = {finding.split for finding in own}
         for split in self._splits:
             listed = self._others[split]
             every.add_listed((row for _, row in listed.rows), listed.counts)
-            if not self._mentions[split]:
+            if not self._mentions[split] and split not in told:
                 every.add(empty_split(split, self._documents[split]))
         for finding in [*(type_findings(types, self._used) if types is not None else ()), *own]:
             every.add(finding)
@@ -229,7 +244,7 @@ class _Summary:
         return {
             "documents": self._documents.total(),
             "mentions": self._mentions.total(),
-            "types": dict(self._types.most_common()),
+            "types": dict(sum(self._types.values(), Counter[str]()).most_common()),
             "repaired": self._repaired,
             "rejected": rejected,
             "errors": severities["error"],
@@ -239,6 +254,11 @@ class _Summary:
             **({"unlisted": unlisted} if unlisted else {}),
             "findings": [row for _, row in every.rows],
         }
+
+
+def _kind_of(name: str) -> Split:
+    """How a split is read: the dictionary is for train alone."""
+    return "train" if name == "train" else "dev"
 
 
 def _counter(items: Sequence[Sequence[Any]]) -> Counter[tuple[str, str]]:

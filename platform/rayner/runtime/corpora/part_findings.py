@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from itertools import chain
@@ -12,18 +12,25 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from rayner.config import DocumentRecipe
-from rayner.data.corpus_check import Finding, Overlap, Place, document_findings, width_findings
+from rayner.data.corpus_check import (
+    Finding,
+    Overlap,
+    Place,
+    document_findings,
+    width_findings,
+    without_words,
+)
 from rayner.data.example_shards import content_hash
 from rayner.data.fine_types import gold_types
 from rayner.data.readers import Unit, merge
 from rayner.data.scans import Part
-from rayner.data.schema import Document
+from rayner.data.schema import Document, Span
 from rayner.data.split import hash_of_text
 from rayner.data.windows import locate, split_into_subwords
 from rayner.data.words import words_of
 from rayner.models.tokenizer import Tokenizer, load_tokenizer
 from rayner.runtime.corpora.kept_parts import read_patiently
-from rayner.tasks.splits import renamed
+from rayner.tasks.splits import Change
 
 MOST_LISTED = 10_000
 """Findings of one kind and severity that are listed; more are counted."""
@@ -40,6 +47,7 @@ SCHEMA = pa.schema(
 )
 """Of a document: a hash of its text, null where that is empty; the file and the hash of all of it where other
 parts hold documents of the same file."""
+_AS_THEY_ARE = Change({})
 _PLACE = SCHEMA.get_field_index("place")
 
 
@@ -114,13 +122,14 @@ class PartCheck:
     """Checks a part, and gives its number and what was seen.
 
     Attributes:
-        names: other names of types, by those of the corpus.
-        recipe: with it and `limit`, mentions of more sub-words than that are found.
+        changes: what the recipe makes of the documents of a split; those of others stay as they are.
+        recipe: with it, mentions in documents without a word are found, and with `limit`, mentions of more
+            sub-words than that.
         base: what the place of a file begins with, where it was given without.
         fine: whether types are the gold types that a typer learns of a mention.
     """
 
-    names: Mapping[str, str]
+    changes: Mapping[str, Change]
     overlap: Overlap
     recipe: DocumentRecipe | None
     limit: int | None
@@ -130,10 +139,11 @@ class PartCheck:
     def __call__(self, part: SplitPart) -> tuple[int, Seen]:
         seen = Seen(SCHEMA.empty_table())
         rows: list[tuple[Any, ...]] = []
+        change = self.changes.get(part.split, _AS_THEY_ARE)
         found = chain.from_iterable(self._read(unit, part.split, seen) for unit in part.of.units)
         for number, (document, row) in enumerate(found):
             if number not in part.left_out:
-                self._add(renamed(document, self.names), row[_PLACE], part.split, len(rows), seen)
+                self._add(change(document), row[_PLACE], part.split, len(rows), seen)
                 rows.append(row)
         part.of.check_unchanged()
         if rows:
@@ -165,14 +175,22 @@ class PartCheck:
         here = place_of(split, document.document_id, place)
         for finding in document_findings(document, here, self.overlap):
             seen.own.add(finding, number)
-        if self.recipe is not None and self.limit:
-            for finding in width_findings(document, here, _widths(document, self.recipe), self.limit):
+        if self.recipe is not None and document.mentions:
+            for finding in self._word_findings(document, here, self.recipe):
                 seen.own.add(finding, number)
         seen.mentions += len(document.mentions)
         for mention in document.mentions:
             for name in gold_types(mention) if self.fine else (mention.type,):
                 seen.types[name] += 1
                 seen.used.setdefault(name, here.where)
+
+    def _word_findings(self, document: Document, here: Place, recipe: DocumentRecipe) -> Iterable[Finding]:
+        words = words_of(document, recipe.windows.words)
+        if not words:
+            return [without_words(document, here)]
+        if not self.limit:
+            return []
+        return width_findings(document, here, _widths(document, words, recipe.encoder), self.limit)
 
     def _shown(self, place: str) -> str:
         return place.removeprefix(self.base)
@@ -188,10 +206,9 @@ def unreadable(where: str, what: str, hint: str, document_id: str | None, split:
     return Finding("unreadable", "error", where, what, hint, document_id, split)
 
 
-def _widths(document: Document, recipe: DocumentRecipe) -> list[int]:
+def _widths(document: Document, words: Sequence[Span], encoder: str) -> list[int]:
     """The sub-words of each mention."""
-    tokenizer = _tokenizer(recipe.encoder)
-    words = words_of(document, recipe.windows.words)
+    tokenizer = _tokenizer(encoder)
     subwords = split_into_subwords(document.text, words, tokenizer, tokenizer.unk_id)
     places = [locate(subwords, mention.start, mention.end) for mention in document.mentions]
     return [place[1] - place[0] + 1 if place else 0 for place in places]
