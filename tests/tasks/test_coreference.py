@@ -210,9 +210,7 @@ def test_without_the_library_of_the_scores_nothing_is_trained(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "corefeval", None)
-    with pytest.raises(
-        InputError, match="coreference-eval is not installed; pip install"
-    ):
+    with pytest.raises(InputError, match="coreference-eval is not installed; pip install"):
         train(recipe_of(tmp_path), tmp_path / "run")
     assert not list(tmp_path.glob("run/*.jsonl"))
 

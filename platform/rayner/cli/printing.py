@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import contextlib
 import errno
 import gc
@@ -118,8 +117,8 @@ def json_line(value: Any, stream: TextIO | None = None) -> str:
     Args:
         stream: where it is printed, by default standard output; what is not UTF-8 is given ASCII alone.
     """
-    encoding = getattr(stream or sys.stdout, "encoding", None)
-    is_ascii = encoding is not None and codecs.lookup(encoding).name != "utf-8"
+    encoding = getattr(stream or sys.stdout, "encoding", None) or "utf-8"
+    is_ascii = encoding.lower().replace("_", "-") not in ("utf-8", "utf8")
     return json.dumps(plain(value), ensure_ascii=is_ascii, default=str).translate(_JSON_ESCAPES)
 
 

@@ -289,10 +289,10 @@ def check_room(context: ContextSettings | None, windows: WindowSettings) -> None
     """Raise ValueError for contexts without a place in the windows."""
     if context is not None and not windows.context:
         raise ValueError("context needs windows.context, the sub-words that contexts may take")
-    if context is not None and windows.context < (least := least_room(context)):
+    if context is not None and windows.context < LEAST_ROOM:
         raise ValueError(
-            f"windows.context {windows.context} has room for no context beside the separators: "
-            f"make it {least} or more"
+            f"windows.context {windows.context} has room for no context beside a separator: "
+            f"make it {LEAST_ROOM} or more"
         )
 
 

@@ -184,9 +184,16 @@ class MLflow:
         import mlflow
 
         self._mlflow = mlflow
+        self._out = out
         self._while_it_answers = WhileItAnswers(f"the rest of the training in {out}")
-        with mlflow_answers():
-            self._start(recipe, out)
+        try:
+            with mlflow_answers():
+                self._start(recipe, out)
+        except StorageError:
+            # It may have begun: the next run of this process would find it active.
+            with contextlib.suppress(StorageError, OSError), mlflow_answers():
+                mlflow.end_run()
+            raise
 
     def _start(self, recipe: BaseRecipe, out: Path) -> None:
         mlflow = self._mlflow
@@ -199,16 +206,16 @@ class MLflow:
             # The runs of a sweep's trials have the same names within each trial.
             name = out.resolve().name if above is None else f"{out.resolve().parent.name} {out.name}"
             active = mlflow.start_run(run_name=name, parent_run_id=above)
-            known.write_text(active.info.run_id)
             mlflow.log_params(dict(_parameters(recipe)))
+            known.write_text(active.info.run_id)
 
     def write(self, record: Record) -> None:
         """A point on each curve."""
         self._while_it_answers(lambda: self._mlflow.log_metrics(scalars(record), step=record["step"]))
 
     def close(self) -> None:
-        """End the MLflow run."""
-        self._while_it_answers(self._mlflow.end_run)
+        """End the MLflow run, of which this process has one at a time, whatever failed before."""
+        WhileItAnswers(f"the end of the training in {self._out}")(self._mlflow.end_run)
 
 
 def wants_mlflow(recipe: BaseRecipe) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import Path, PurePath
 from typing import Literal, TypeVar
@@ -95,7 +95,7 @@ class CorpusTask(UnitTask[R]):
             except CorpusError as error:
                 yield Finding("nothing to learn", "error", error.where, error.what, error.hint, split="train")
 
-    def split_findings(self, counts: Mapping[str, Documents], mapper: ParallelMap = map) -> Iterator[Finding]:
+    def split_findings(self, counts: Mapping[str, Documents], mapper: ParallelMap = map) -> Iterable[Finding]:
         """What training would refuse of train, and warn of in dev, by the mentions that they have.
 
         Args:

@@ -123,6 +123,10 @@ class EncoderTask(TrainTask[Any, Any, Any], ABC, Generic[R]):
         """What is wrong with the recipe's corpus for this task alone, beside what is for every task."""
         return ()
 
+    def split_findings(self, counts: Mapping[str, Any], mapper: ParallelMap = map) -> Iterable[Finding]:
+        """What training would refuse or warn of in splits of documents that hold so much, by their names."""
+        return ()
+
     def contrast(
         self, anchors: Tensor, candidates: Tensor, keys: Tensor, own: Tensor, progress: Progress
     ) -> Parts:

@@ -15,6 +15,7 @@ from pydantic import PositiveInt
 from rayner.config import BaseRecipe, ContextSettings, WindowSettings
 from rayner.config.documents import least_room
 from rayner.config.recipe_files import parse_settings
+from rayner.counted import counted
 from rayner.data.schema import Document
 from rayner.errors import RecipeError
 from rayner.tasks.checkpoint import Checkpoint
@@ -84,7 +85,7 @@ def read_stage_contexts(value: Any, where: str, folder: Path, recipe: BaseRecipe
         what = "asks for contexts, for which the checkpoint has no room (windows.context is 0)"
         raise RecipeError(where, what, "train it with windows.context, or give a `budget`")
     if room < least:
-        what = f"has a budget of {room}, which has room for no context beside the separators"
+        what = f"has room of {counted(room, 'sub-word')}, too little for contexts beside their separators"
         raise RecipeError(where, what, f"give a `budget` of {least} or more")
     return settings
 

@@ -26,7 +26,7 @@ from rayner.runtime.sweeps.sweep_tracking import (
     mlflow_sweep,
 )
 from rayner.runtime.sweeps.trials import State, Trial
-from rayner.runtime.tracking import MLFLOW_PARENT, MLflow, tracked, wants_mlflow
+from rayner.runtime.tracking import MLFLOW_PARENT, MLFLOW_RUN, MLflow, tracked, wants_mlflow
 from rayner.tasks.registry import parse_recipe
 from tests.runtime.training.several_workers import tiny_recipe
 from tests.waiting import wait_for
@@ -297,7 +297,35 @@ def test_a_training_goes_on_without_a_server_of_mlflow_that_goes_away(
             for tracker in trackers:
                 tracker.write({"step": step, "loss": 1.0})
     assert caplog.text.count(f"not tracked: the rest of the training in {tmp_path}") == 1
-    assert server.calls == 1
+    assert caplog.text.count(f"not tracked: the end of the training in {tmp_path}") == 1
+    assert server.calls == 2
+
+
+@pytest.mark.parametrize("call", ["log_metrics", "log_params"])
+def test_the_next_training_of_a_process_is_tracked_again(
+    tmp_path: Path, mlflow: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, call: str
+) -> None:
+    recipe, above = plan_in(tmp_path).recipe, plan_in(tmp_path, "above")
+    mlflow.set_experiment(recipe.tracking.experiment)
+    for name in ("seed1", "seed2"):
+        link_to_trial(above, tmp_path / "trial" / name)
+        (tmp_path / "trial" / name / MLFLOW_PARENT).write_text(mlflow.start_run().info.run_id)
+        mlflow.end_run()
+    server = Server()
+    server.is_away = True
+    with monkeypatch.context() as away:
+        away.setattr(mlflow, call, getattr(server, call))
+        with tracked(tmp_path / "trial/seed1", recipe, 0, []) as trackers:
+            trackers[-1].write({"step": 1, "loss": 1.0})
+    assert "not tracked" in caplog.text
+    caplog.clear()
+    for name in ("seed1", "seed2"):
+        with tracked(tmp_path / "trial" / name, recipe, 0, []) as trackers:
+            trackers[-1].write({"step": 2, "loss": 1.0})
+        run = mlflow.get_run((tmp_path / "trial" / name / MLFLOW_RUN).read_text())
+        assert run.data.params["task"] == "tagger"
+        assert run.data.metrics == {"train/loss": 1.0}
+    assert "not tracked" not in caplog.text
 
 
 def test_a_trial_begins_without_a_server_of_mlflow_and_a_training_of_its_own_does_not(

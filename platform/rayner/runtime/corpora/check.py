@@ -31,7 +31,6 @@ from rayner.runtime.corpora.part_findings import Listed, PartCheck, SplitPart, u
 from rayner.runtime.corpora.seen_parts import SeenParts
 from rayner.runtime.progress import track
 from rayner.tasks.base import ParallelMap
-from rayner.tasks.corpus_task import CorpusTask
 from rayner.tasks.registry import task_of, train_task
 from rayner.tasks.splits import Documents, Split, change_of
 
@@ -95,8 +94,7 @@ def check(
     # In a recipe, a type may stand for itself by its name.
     types = {t.name: next(iter(t.guidelines), t.name) for t in typed.types} if typed else None
     own = list(task.findings(mapper)) if task else []
-    if isinstance(task, CorpusTask):
-        own += task.split_findings(summary.found(), mapper)
+    own += task.split_findings(summary.found(), mapper) if task else []
     return summary.result(types, own)
 
 

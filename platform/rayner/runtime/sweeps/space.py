@@ -15,8 +15,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import numpy as np
-
 from rayner.config import BaseRecipe, Settings
 from rayner.config.recipe_files import with_settings
 from rayner.errors import InputError, RecipeError
@@ -27,7 +25,6 @@ from rayner.runtime.sweeps.domains import (
     extremes,
     in_words,
     plain,
-    range_of,
     step_of,
 )
 
@@ -181,9 +178,9 @@ def _refuse_fractions(place: str, recipe: BaseRecipe, space: Space, key: str, do
     """A key of whole numbers takes both ends of a range of real ones, and hardly any number between them."""
     from ray.tune.search.sample import Float
 
-    if not isinstance(domain, Float) or step_of(domain) is not None:
+    if not isinstance(domain, Float):
         return
-    between = range_of(domain).rounded(domain.sample(random_state=np.random.RandomState(0)))
+    between = domain.lower + (step_of(domain) or 0.37 * min(1, domain.upper - domain.lower))
     try:
         _refuse_value(place, recipe, space, key, between)
     except RecipeError as error:
