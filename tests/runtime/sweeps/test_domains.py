@@ -60,9 +60,17 @@ def test_whole_numbers_are_told_from_real_ones_up_to_their_last() -> None:
     ]
 
 
-def test_real_numbers_for_a_key_of_whole_ones_are_refused() -> None:
-    with pytest.raises(RecipeError, match=r"training\.epochs: .*integer, not 2\.6.*; draw .* tune\.randint"):
-        check_space(space(epochs=tune.uniform(1, 4)), recipe())
+@pytest.mark.parametrize(
+    ("between", "keys"),
+    [
+        ("1.37", {"epochs": tune.uniform(1, 4)}),
+        ("1.5", {"epochs": tune.quniform(1, 4, 0.5)}),
+        ("2048.37", {"tokens_per_step": tune.loguniform(2048, 4096)}),
+    ],
+)
+def test_real_numbers_for_a_key_of_whole_ones_are_refused(between: str, keys: dict[str, Any]) -> None:
+    with pytest.raises(RecipeError, match=f"integer, not {between}; draw whole numbers with tune.randint"):
+        check_space(space(**keys), recipe())
     # Refused by raising.
     for domain in (tune.randint(1, 4), tune.quniform(1, 4, 1)):
         check_space(space(epochs=domain), recipe())
