@@ -103,7 +103,7 @@ def test_the_version_tells_them_apart_and_the_checkpoint_stays_as_it_is(folder: 
         ),
         ([{"checkpoint": "given", "context": {"budget": 38}}], "leaves a window of 40 no room"),
         ([{"checkpoint": "given", "context": {"budget": 0}}], r"context: budget"),
-        ([{"checkpoint": "given", "context": {"budget": 1}}], r"room of 1 sub-word, .* give a `budget` of 2 or"),
+        ([{"checkpoint": "given", "context": {"budget": 1}}], "room of 1 sub-word, .* `budget` of 2 or"),
         ([{"checkpoint": "given", "context": {"count": 2, "budget": 2}}], r"give a `budget` of 3 or more"),
         ([{"checkpoint": "given", "context": {"ranker": "a\0b"}}], r"0\.context\.ranker: .* null character"),
         ([{"checkpoint": "a\0b"}], r"0\.checkpoint: .* null character"),
