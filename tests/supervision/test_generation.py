@@ -119,24 +119,17 @@ def test_each_misbehaviour_is_tried_again_and_then_dropped(tmp_path: Path) -> No
         assert set(asked.prompts.values()) == {2}
 
 
-def test_what_was_paid_is_not_asked_again_although_it_is_refused_in_the_end(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("status", "times"), [(400, 2), (503, 6)])
+def test_what_was_paid_is_asked_again_only_if_it_fails_for_a_while_in_the_end(
+    tmp_path: Path, status: int, times: int
+) -> None:
     def first_without_text(question: Question) -> None:
-        question.say(None) if question.turn == 1 else question.send(400, b"no more of this")
+        question.say(None) if question.turn == 1 else question.send(status, b"no more of this")
 
     with endpoint_that(first_without_text) as (url, asked):
         for _ in range(2):
             generate(endpoint(url), ["a"], tmp_path / "ledger.jsonl", send=True)
-        assert asked.prompts["a"] == 2
-
-
-def test_what_fails_for_a_while_in_the_end_is_asked_again(tmp_path: Path) -> None:
-    def first_without_text(question: Question) -> None:
-        question.say(None) if question.turn == 1 else question.send(503, b"busy")
-
-    with endpoint_that(first_without_text) as (url, asked):
-        for _ in range(2):
-            generate(endpoint(url), ["a"], tmp_path / "ledger.jsonl", send=True)
-        assert asked.prompts["a"] == 6
+        assert asked.prompts["a"] == times
 
 
 def test_a_host_is_named_only_where_it_was_asked(tmp_path: Path) -> None:

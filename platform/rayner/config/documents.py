@@ -294,10 +294,3 @@ def check_room(context: ContextSettings | None, windows: WindowSettings) -> None
             f"windows.context {windows.context} has room for no context beside a separator: "
             f"make it {LEAST_ROOM} or more"
         )
-
-
-def least_room(context: ContextChoice) -> int:
-    """The sub-words in which one of a context has room wherever the contexts are: a separator for each side
-    that has some."""
-    one_sided = context.count == 1 or context.methods in (("before",), ("after",))
-    return LEAST_ROOM if one_sided else LEAST_ROOM + 1

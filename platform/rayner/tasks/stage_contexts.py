@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import PositiveInt
 
 from rayner.config import BaseRecipe, ContextSettings, WindowSettings
-from rayner.config.documents import least_room
+from rayner.config.documents import LEAST_ROOM
 from rayner.config.recipe_files import parse_settings
 from rayner.counted import counted
 from rayner.data.schema import Document
@@ -80,7 +80,7 @@ def read_stage_contexts(value: Any, where: str, folder: Path, recipe: BaseRecipe
     windows = getattr(recipe, "windows", None)
     if "context" not in type(recipe).model_fields or windows is None:
         raise RecipeError(where, f"task {recipe.task} reads no contexts", "leave it out")
-    room, least = _windows(windows, settings, where).context, least_room(settings)
+    room, least = _windows(windows, settings, where).context, _least_room(settings)
     if not room:
         what = "asks for contexts, for which the checkpoint has no room (windows.context is 0)"
         raise RecipeError(where, what, "train it with windows.context, or give a `budget`")
@@ -88,6 +88,13 @@ def read_stage_contexts(value: Any, where: str, folder: Path, recipe: BaseRecipe
         what = f"has room of {counted(room, 'sub-word')}, too little for contexts beside their separators"
         raise RecipeError(where, what, f"give a `budget` of {least} or more")
     return settings
+
+
+def _least_room(settings: StageContexts) -> int:
+    """The sub-words in which one of a context has room wherever the contexts are: a separator for each side
+    that has some."""
+    is_one_sided = settings.count == 1 or settings.methods in (("before",), ("after",))
+    return LEAST_ROOM if is_one_sided else LEAST_ROOM + 1
 
 
 def with_stage_contexts(loaded: Checkpoint, settings: StageContexts) -> Checkpoint:
