@@ -253,8 +253,9 @@ def in_background(call: Callable[[], None]) -> threading.Thread:
 
 
 def trial_processes() -> list[psutil.Process]:
-    """Those below this process that train a trial."""
-    return [process for process in below(os.getpid()) if "ResourceTrainable" in command_of(process)]
+    """Those below this process that train a trial: titled by their call, or between two by their actor."""
+    titles = ("ray::ResourceTrainable", "ray::Trial")
+    return [process for process in below(os.getpid()) if command_of(process).startswith(titles)]
 
 
 def kill_a_trial(out: Path, gate: Path) -> dict[Path, list[dict[str, Any]]]:
