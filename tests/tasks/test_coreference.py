@@ -15,6 +15,7 @@ import torch
 from torch import nn
 from torch.nn.modules.module import register_module_forward_hook
 
+import rayner
 from rayner.data.schema import Context, Document, Mention, document_to_row
 from rayner.errors import CorpusError, InputError, RecipeError
 from rayner.files.run_checkpoints import MANIFEST
@@ -54,7 +55,15 @@ def test_the_python_of_its_readme_runs(trained: Path) -> None:
     text = (trained / "README.md").read_text(encoding="utf-8")
     names: dict[str, Any] = {}
     exec(text.split("```python\n")[1].split("```")[0].replace("THIS_FOLDER", str(trained)), names)
-    assert [document.document_id for document in names["documents"]] == ["1"]
+    assert [document.text for document in names["documents"]] == ["Ada wrote it, and she signed it."]
+
+
+def test_texts_are_answered_as_documents_are(trained: Path) -> None:
+    document = story(0)
+    pipeline = rayner.load(trained)
+    [of_text], [of_document] = pipeline.predict(document.text), pipeline.predict(document)
+    assert of_text.mentions == of_document.mentions
+    assert {mention.chain for mention in of_text.mentions} != {None}
 
 
 def test_it_learns_stories(trained: Path) -> None:

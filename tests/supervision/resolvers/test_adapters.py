@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -60,6 +61,19 @@ class Pipeline:
         mentions = [SimpleNamespace(token_indexes=indexes) for indexes in ([0], [1], [1, 2])]
         doc._.coref_chains = [mentions]
         return doc
+
+
+def test_another_version_of_a_package_is_another_resolver(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resolver, found = adapters.maverick(), []
+    for number in ("1.0", "1.1"):
+        about = tmp_path / number / f"maverick_coref-{number}.dist-info"
+        about.mkdir(parents=True)
+        (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: maverick-coref\nVersion: {number}\n")
+        monkeypatch.setattr(sys, "path", [str(about.parent), *sys.path])
+        found.append(resolver.version)
+    assert found == [f"maverick:sapienzanlp/maverick-mes-ontonotes {number}" for number in ("1.0", "1.1")]
 
 
 def test_coreferee_answers_with_head_words(monkeypatch: pytest.MonkeyPatch) -> None:

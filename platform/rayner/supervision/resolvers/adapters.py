@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from rayner.data.schema import Document, Span
@@ -27,20 +28,25 @@ class Adapter:
 
     Args:
         name: what it is called.
+        package: as pip calls it.
         model: which of the package's models.
         load: the model's name -> what answers.
         chains: what answers, and a document -> chains.
     """
 
     name: str
+    package: str
     model: str
     load: Callable[[str], Any]
     chains: Callable[[Any, Document], list[list[Span]]]
 
     @property
     def version(self) -> str:
-        """The package's resolver and its model."""
-        return f"{self.name}:{self.model}"
+        """The package's resolver, its model and what is installed of the package."""
+        try:
+            return f"{self.name}:{self.model} {version(self.package)}"
+        except PackageNotFoundError:
+            return f"{self.name}:{self.model}"
 
     def check(self) -> None:
         """Load it, and say that what it answers was never seen.
@@ -64,17 +70,23 @@ class Adapter:
 def coreferee(model: str = "") -> Adapter:
     """Coreferee (Hudson, github.com/richardpaulhudson/coreferee) in a pipeline of spaCy. Its mentions are
     head words; those of several words are left out."""
-    return Adapter("coreferee", model or "en_core_web_trf", _coreferee, _chains_of_coreferee)
+    return Adapter("coreferee", "coreferee", model or "en_core_web_trf", _coreferee, _chains_of_coreferee)
 
 
 def fastcoref(model: str = "") -> Adapter:
     """fastcoref (Otmazgin et al. 2022), F-coref unless another model is named."""
-    return Adapter("fastcoref", model or "biu-nlp/f-coref", _fastcoref, _chains_of_fastcoref)
+    return Adapter("fastcoref", "fastcoref", model or "biu-nlp/f-coref", _fastcoref, _chains_of_fastcoref)
 
 
 def maverick(model: str = "") -> Adapter:
     """Maverick (Martinelli et al. 2024), package maverick-coref. It is given words and sentences."""
-    return Adapter("maverick", model or "sapienzanlp/maverick-mes-ontonotes", _maverick, _chains_of_maverick)
+    return Adapter(
+        "maverick",
+        "maverick-coref",
+        model or "sapienzanlp/maverick-mes-ontonotes",
+        _maverick,
+        _chains_of_maverick,
+    )
 
 
 @cache

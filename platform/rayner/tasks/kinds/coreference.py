@@ -64,13 +64,6 @@ class Coreference(Documents):
                 f"rayner corpus resolve TEXTS --resolver rules --resolver ranking:{FOLDER} --out stories",
             ],
             python=[
-                "from pathlib import Path",
-                "",
-                "from rayner.data.schema import Document",
-                "from rayner.tasks.checkpoint import load_checkpoint",
-                "from rayner.tasks.predict import predict",
-                "",
-                f'resolver = load_checkpoint(Path("{FOLDER}")).predictor()',
-                'documents = list(predict(resolver, [Document("1", "Ada wrote it, and she signed it.")]))',
+                f'documents = rayner.load("{FOLDER}").predict(["Ada wrote it, and she signed it."])',
             ],
         )
