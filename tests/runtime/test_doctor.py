@@ -113,6 +113,23 @@ def test_storage_that_cannot_be_written_to_is_an_error(out):
     assert (facts["writable"], finding.severity, finding.where) == (False, "error", out)
 
 
+@pytest.mark.parametrize(
+    ("variable", "place", "where"),
+    [
+        ("RAYNER_CACHE", "/proc/rayner/examples", "RAYNER_CACHE=/proc/rayner/examples"),
+        ("RAYNER_CACHE", "nowhere://bucket/folder", "RAYNER_CACHE=nowhere://bucket/folder"),
+        ("RAYNER_LOCAL", "/proc/rayner", "RAYNER_LOCAL=/proc/rayner"),
+        ("RAYNER_LOCAL", "s3://bucket/folder", "RAYNER_LOCAL=s3://bucket/folder"),
+    ],
+)
+def test_places_that_variables_name_are_tried_too(monkeypatch, tmp_path, variable, place, where):
+    monkeypatch.setenv(variable, str(tmp_path / "a"))
+    assert doctor.storage(str(tmp_path))[1] == []
+    monkeypatch.setenv(variable, place)
+    facts, (finding,) = doctor.storage(str(tmp_path))
+    assert (facts["writable"], finding.severity, finding.where) == (True, "error", where)
+
+
 def test_ray_needs_a_token_where_its_mode_says_so(monkeypatch, tmp_path, no_ray):
     assert doctor.ray_cluster() == ({"address": None, "authentication": None, "token": None}, [])
     monkeypatch.setenv("RAY_AUTH_MODE", "token")

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import platform
-import secrets
 import shutil
 import socket
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -18,7 +16,7 @@ from urllib.parse import urlsplit
 
 import rayner
 from rayner.errors import CheckpointError, InputError, StorageError
-from rayner.files.uris import check_uri
+from rayner.files.uris import check_uri, uri_of
 
 PACKAGES = ("torch", "transformers", "ray", "pyarrow")
 """Without one of these no command works."""
@@ -222,35 +220,33 @@ def shared_memory(folder: Path = Path("/dev/shm")) -> Checked:
 
 
 def storage(out: str | None = None) -> Checked:
-    """Whether results can be written to `out`; small files are written and removed again."""
-    from rayner.files.places import place_of
-    from rayner.files.stores import SCHEMES, check_conditional_writes
-    from rayner.files.uris import uri_of
+    """Whether `out`, and what RAYNER_CACHE and RAYNER_LOCAL name, can be written to."""
+    from rayner.files.fetching import LOCAL_VARIABLE, local_root
     from rayner.runtime.run_folder import run_folder
+    from rayner.runtime.storage_check import free_after_writing
+    from rayner.runtime.training.example_building import CACHE_VARIABLE
 
     given = str(run_folder("doctor").parent) if out is None else out
-    shown = uri_of(given) or given
-    facts: dict[str, Any] = {"out": shown, "writable": False, "free_bytes": None}
-    try:
-        place = place_of(shown)
-        if place.is_local:
-            folder = _nearest_existing(Path(place.path))
-            with tempfile.TemporaryFile(dir=folder):
-                facts["free_bytes"] = shutil.disk_usage(folder).free
-        elif shown.partition(":")[0] in SCHEMES:
-            check_conditional_writes(shown)
+    named = {
+        f"{name}=": place for name in (CACHE_VARIABLE, LOCAL_VARIABLE) if (place := os.environ.get(name))
+    }
+    facts: dict[str, Any] = {"out": uri_of(given) or given, "writable": False, "free_bytes": None}
+    findings = []
+    for name, place in {"": given, **named}.items():
+        try:
+            if name.startswith(LOCAL_VARIABLE):
+                local_root()
+            free = free_after_writing(place)
+        except (InputError, StorageError) as error:
+            where = error.where if error.where.startswith(name) else name + error.where
+            findings.append(Finding("error", where, error.what, error.hint))
+        except OSError as error:
+            what = f"cannot be written to ({error.strerror or _one_line(error)})"
+            hint = f"name another {name.rstrip('=') or '--out'}, or get access to it"
+            findings.append(Finding("error", name + (uri_of(place) or place), what, hint))
         else:
-            probe = place.below(f".rayner-doctor-{secrets.token_hex(8)}")
-            probe.write(b"")
-            probe.delete()
-    except InputError as error:
-        return facts, [_finding("error", error)]
-    except StorageError as error:
-        return facts, [Finding("error", error.where, error.what, error.hint)]
-    except OSError as error:
-        what = f"cannot be written to ({error.strerror or _one_line(error)})"
-        return facts, [Finding("error", shown, what, "name another --out, or get access to it")]
-    return facts | {"writable": True}, []
+            facts |= {} if name else {"writable": True, "free_bytes": free}
+    return facts, findings
 
 
 def ray_cluster() -> Checked:
@@ -310,12 +306,6 @@ def _number_in(path: Path) -> int | None:
         return int(path.read_text(encoding="ascii"))
     except (OSError, ValueError):  # no such limit, or `max`
         return None
-
-
-def _nearest_existing(path: Path) -> Path:
-    while not path.exists():
-        path = path.parent
-    return path
 
 
 def _token_source() -> str | None:
