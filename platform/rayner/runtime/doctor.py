@@ -227,9 +227,8 @@ def storage(out: str | None = None) -> Checked:
     from rayner.runtime.training.example_building import CACHE_VARIABLE
 
     given = str(run_folder("doctor").parent) if out is None else out
-    named = {
-        f"{name}=": place for name in (CACHE_VARIABLE, LOCAL_VARIABLE) if (place := os.environ.get(name))
-    }
+    variables = CACHE_VARIABLE, LOCAL_VARIABLE
+    named = {f"{name}=": place for name in variables if (place := os.environ.get(name))}
     facts: dict[str, Any] = {"out": uri_of(given) or given, "writable": False, "free_bytes": None}
     findings = []
     for name, place in {"": given, **named}.items():
