@@ -61,7 +61,7 @@ def test_types_that_the_recipe_lacks_are_counted_and_named(
     known, lacking = ("Ada Lovelace", "PER"), ("London", "LOC")
     recipe = _recipe(tmp_path, [_mentions(known, lacking), _mentions(lacking), _mentions(known)])
     with caplog.at_level(logging.WARNING):
-        examples = build_examples(train_task(recipe), "train", tmp_path / "cache")
+        examples = build_examples(train_task(recipe), tmp_path / "cache")
     assert len(examples) == 3
     assert examples.manifest["rejected"] == 2
     assert "2 items or mentions" in caplog.text
@@ -80,7 +80,7 @@ def test_offsets_in_bytes_are_named_where_they_miss_words(
     ]
     recipe = _recipe(tmp_path, [in_bytes])
     with caplog.at_level(logging.WARNING):
-        examples = build_examples(train_task(recipe), "train", tmp_path / "cache")
+        examples = build_examples(train_task(recipe), tmp_path / "cache")
     rows = [json.loads(line) for line in (examples.folder / "rejects.jsonl").read_text().splitlines()]
     assert [row["what"] for row in rows] == ["moved outward to whole words"] * 2
     assert "train.jsonl:1: mention [63, 69) outside the text" in caplog.text
@@ -109,7 +109,7 @@ def test_a_document_of_nothing_is_no_obstacle(tmp_path: Path) -> None:
             "mentions": [{"start": 1, "end": 2, "type": "PER"}],
         }
         file.write(json.dumps(nothing) + "\n")
-    examples = build_examples(train_task(recipe), "train", tmp_path / "cache")
+    examples = build_examples(train_task(recipe), tmp_path / "cache")
     assert len(examples) == 1
     (row,) = [json.loads(line) for line in (examples.folder / "rejects.jsonl").read_text().splitlines()]
     assert row["where"] == "e1"

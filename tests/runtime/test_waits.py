@@ -102,7 +102,7 @@ def test_a_sweep_whose_trials_have_no_room_is_refused_in_time(
     settings = sweep_settings(objectives=objectives(["f1"], recipe), search="grid", max_concurrent=1)
     # What trials share is made on all CPUs before them, and waits for room likewise: here it is there.
     task, cache = train_task(recipe), tmp_path / "sweep/.examples"
-    build_examples(task, "train", cache)
+    build_examples(task, cache)
     find_units(task, "dev", cache)
     refused = r"no node has had room for a trial \(1 CPU\) for 1\.5 s; free are 0 of 4 CPU"
     with caplog.at_level(logging.INFO), pytest.raises(InputError, match=refused) as caught:

@@ -43,10 +43,10 @@ def test_other_examples_have_another_version(tmp_path: Path, name: str) -> None:
 
 def test_another_version_is_another_set(tmp_path: Path) -> None:
     task = train_task(parse_recipe(SMALL["tagger"](tmp_path), "recipe"))
-    first = build_examples(task, "train", tmp_path / "cache").folder
-    assert build_examples(task, "train", tmp_path / "cache").folder == first
+    first = build_examples(task, tmp_path / "cache").folder
+    assert build_examples(task, tmp_path / "cache").folder == first
     task.examples_version += 1
-    assert build_examples(task, "train", tmp_path / "cache").folder != first
+    assert build_examples(task, tmp_path / "cache").folder != first
 
 
 @pytest.mark.parametrize("name", [task.name for task in OWN])

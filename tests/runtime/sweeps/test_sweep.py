@@ -218,7 +218,7 @@ def test_what_trials_share_is_made_on_all_cpus(
     assert sum(parts for _, parts in asked) == 3
     asked.clear()
     task = train_task(recipe)
-    build_examples(task, "train", plan.cache)
+    build_examples(task, plan.cache)
     for split in ("dev", "calibration"):
         find_units(task, split, plan.cache)
     assert sum(parts for _, parts in asked) == 0

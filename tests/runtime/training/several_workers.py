@@ -215,4 +215,4 @@ def toy_values(folder: Path, task: str = "toy", **training: Any) -> dict[str, An
 
 
 def tiny_examples(values: dict[str, Any], cache: Path) -> Path:
-    return build_examples(train_task(parse_recipe(values, "recipe")), "train", cache).folder
+    return build_examples(train_task(parse_recipe(values, "recipe")), cache).folder

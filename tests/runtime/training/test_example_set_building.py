@@ -78,7 +78,7 @@ def content(found: ExampleSet) -> list[tuple[list[int], int]]:
 
 
 def test_examples_keep_the_order_of_the_items(tmp_path: Path) -> None:
-    found = build_examples(Letters(WORDS), "train", tmp_path)
+    found = build_examples(Letters(WORDS), tmp_path)
     assert content(found) == [([ord(c) for c in w], copy) for w in WORDS for copy in range(2)]
     assert found.groups is not None
     assert list(found.groups) == [w[0] for w in WORDS for _ in range(2)]
@@ -93,9 +93,9 @@ def test_the_same_set_whatever_the_workers(tmp_path: Path, ray_cluster: None, st
     tasks = [Letters(words) for _ in range(3)]
     for task in tasks:
         task.words_a_unit = 9
-    alone = build_examples(tasks[0], "train", tmp_path / "0", workers=0)
-    shared = build_examples(tasks[1], "train", tmp_path / "2", workers=2)
-    sent = build_examples(tasks[2], "train", Path(f"s3://{BUCKET}/sets"), workers=2)
+    alone = build_examples(tasks[0], tmp_path / "0", workers=0)
+    shared = build_examples(tasks[1], tmp_path / "2", workers=2)
+    sent = build_examples(tasks[2], Path(f"s3://{BUCKET}/sets"), workers=2)
     assert [task.made > 0 for task in tasks] == [True, False, False]
     assert alone.manifest["shards"] == 14 * 2 - 1
     names = sorted(p.name for p in alone.folder.iterdir())
@@ -104,18 +104,18 @@ def test_the_same_set_whatever_the_workers(tmp_path: Path, ray_cluster: None, st
         assert all((alone.folder / n).read_bytes() == (other.folder / n).read_bytes() for n in names)
         assert content(alone) == content(other)
     with pytest.raises(RaynerError, match="on fire"):
-        build_examples(Letters(["failing"]), "train", tmp_path, workers=2)
+        build_examples(Letters(["failing"]), tmp_path, workers=2)
 
 
 def test_what_a_node_lacks_is_no_fault_of_an_item(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="is not on this node"):
-        build_examples(Letters(["a", "without its encoder", "b"]), "train", tmp_path)
-    assert len(build_examples(Letters(["a", "b"]), "train", tmp_path)) == 4
+        build_examples(Letters(["a", "without its encoder", "b"]), tmp_path)
+    assert len(build_examples(Letters(["a", "b"]), tmp_path)) == 4
 
 
 def test_a_set_without_an_example_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match="no example can be made of any item"):
-        build_examples(Letters(["nothing", "nothing"]), "train", tmp_path)
+        build_examples(Letters(["nothing", "nothing"]), tmp_path)
 
 
 def test_a_set_that_only_lacked_its_name_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,11 +125,11 @@ def test_a_set_that_only_lacked_its_name_is_taken(tmp_path: Path, monkeypatch: p
     with monkeypatch.context() as patch:
         patch.setattr(example_building, "place_folder", killed)
         with pytest.raises(KeyboardInterrupt):
-            build_examples(Letters(WORDS), "train", tmp_path)
+            build_examples(Letters(WORDS), tmp_path)
     task = Letters(WORDS)
-    found = build_examples(task, "train", tmp_path)
+    found = build_examples(task, tmp_path)
     assert (content(found), task.made) == (
-        content(build_examples(Letters(WORDS), "train", tmp_path / "b")),
+        content(build_examples(Letters(WORDS), tmp_path / "b")),
         0,
     )
 
@@ -147,8 +147,8 @@ def test_documents_make_the_same_set_whatever_the_workers(
     monkeypatch.setattr(scans, "PART_UNITS", 4)
     monkeypatch.chdir(tmp_path)
     recipe = parse_recipe(values, "recipe")
-    alone = build_examples(train_task(recipe), "train", tmp_path / "0", workers=0)
-    shared = build_examples(train_task(recipe), "train", tmp_path / "2", workers=2)
+    alone = build_examples(train_task(recipe), tmp_path / "0", workers=0)
+    shared = build_examples(train_task(recipe), tmp_path / "2", workers=2)
     assert alone.manifest == shared.manifest
     assert alone.manifest["shards"] == 8
     # The workers of the cluster see neither what this machine has fetched, nor what it keeps.
@@ -158,7 +158,7 @@ def test_documents_make_the_same_set_whatever_the_workers(
     at_uri.push()
     values["corpus"]["train"] = [at_uri.uri]
     cache = Path(f"s3://{BUCKET}/sets-of-documents")
-    sent = build_examples(train_task(parse_recipe(values, "recipe")), "train", cache, workers=2)
+    sent = build_examples(train_task(parse_recipe(values, "recipe")), cache, workers=2)
     assert sent.manifest["content"] == alone.manifest["content"]
     assert len(list(cache_here(cache).rglob("scans/**/*.parquet"))) == 8
     task = train_task(recipe)
@@ -171,24 +171,24 @@ def test_documents_make_the_same_set_whatever_the_workers(
 
 
 def test_a_finished_set_is_reused(tmp_path: Path) -> None:
-    first = build_examples(Letters(WORDS, size=1), "train", tmp_path)
+    first = build_examples(Letters(WORDS, size=1), tmp_path)
     task = Letters(WORDS, size=1)
-    assert build_examples(task, "train", tmp_path).folder == first.folder
+    assert build_examples(task, tmp_path).folder == first.folder
     assert task.made == 0
-    assert build_examples(Letters(WORDS, size=2), "train", tmp_path).folder != first.folder
-    assert build_examples(Letters(WORDS[1:], size=1), "train", tmp_path).folder != first.folder
+    assert build_examples(Letters(WORDS, size=2), tmp_path).folder != first.folder
+    assert build_examples(Letters(WORDS[1:], size=1), tmp_path).folder != first.folder
 
 
 def test_two_builds_at_once_do_the_work_once(tmp_path: Path) -> None:
     tasks = [Letters(WORDS) for _ in range(4)]
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda task: content(build_examples(task, "train", tmp_path)), tasks))
+        found = list(pool.map(lambda task: content(build_examples(task, tmp_path)), tasks))
     assert all(one == found[0] for one in found)
     assert sorted(task.made for task in tasks) == [0, 0, 0, len(WORDS)]
 
 
 def test_shards_of_a_crashed_build_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    undisturbed = build_examples(Letters(WORDS), "train", tmp_path / "undisturbed")
+    undisturbed = build_examples(Letters(WORDS), tmp_path / "undisturbed")
     task = Letters(WORDS)
     written = []
 
@@ -201,15 +201,15 @@ def test_shards_of_a_crashed_build_are_kept(tmp_path: Path, monkeypatch: pytest.
     with monkeypatch.context() as patch:
         patch.setattr("rayner.runtime.training.example_building.write_shard", dies)
         with pytest.raises(KeyboardInterrupt):
-            build_examples(task, "train", tmp_path)
+            build_examples(task, tmp_path)
     task.made = 0
-    resumed = build_examples(task, "train", tmp_path)
+    resumed = build_examples(task, tmp_path)
     assert task.made == len(WORDS) - 5 * 7
     assert content(resumed) == content(undisturbed)
 
 
 def test_refused_items_are_counted_and_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    found = build_examples(Letters(["ab", "refused", "cd"]), "train", tmp_path)
+    found = build_examples(Letters(["ab", "refused", "cd"]), tmp_path)
     assert len(found) == 4
     assert found.manifest["rejected"] == 1
     assert "words:7" in (found.folder / "rejects.jsonl").read_text()
@@ -218,10 +218,10 @@ def test_refused_items_are_counted_and_named(tmp_path: Path, caplog: pytest.LogC
 
 def test_all_items_refused_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match="is refused"):
-        build_examples(Letters(["refused"]), "train", tmp_path)
+        build_examples(Letters(["refused"]), tmp_path)
     with pytest.raises(RuntimeError, match="a bug"):
-        build_examples(Letters(["crashing"]), "train", tmp_path)
+        build_examples(Letters(["crashing"]), tmp_path)
 
 
 def test_no_items_make_an_empty_set(tmp_path: Path) -> None:
-    assert len(build_examples(Letters([]), "dev", tmp_path)) == 0
+    assert len(build_examples(Letters([]), tmp_path)) == 0

@@ -69,7 +69,7 @@ def test_workers_that_have_no_room_are_refused_in_time(
     values = toy_values(tmp_path) | {"scaling": {"cpus_per_worker": 1000}}
     recipe, out = parse_recipe(values, "recipe"), tmp_path / "run"
     out.mkdir()
-    examples = build_examples(train_task(recipe), "train", tmp_path / "cache")
+    examples = build_examples(train_task(recipe), tmp_path / "cache")
     with pytest.raises(InputError, match=r"no room for 2 x cpus 1000\.0 for 0\.5 s; free are"):
         work_on_cluster(Launch(train_task(recipe), out, 2, Lines()), examples, [])
 
@@ -202,7 +202,7 @@ def test_what_fails_on_one_worker_ends_all(
         return collate(*arguments)
 
     task.collate = failing  # type: ignore[method-assign]
-    examples = build_examples(train_task(recipe), "train", tmp_path / "cache")
+    examples = build_examples(train_task(recipe), tmp_path / "cache")
     with pytest.raises(raised, match=rf"{failure.args[0].split(':')[0]}") as caught:
         work_on_cluster(Launch(task, out, 2, Lines()), examples, [])
     assert "worker 1 of 2" in str(caught.value)

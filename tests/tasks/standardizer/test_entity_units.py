@@ -83,7 +83,7 @@ def test_parts_make_the_examples_of_the_whole(
     monkeypatch.setattr(example_shards, "CHARACTERS_PER_SHARD", characters)
     values = small_recipe(tmp_path, augmentation={"prefixes": ["MS"]})
     parts, whole = (
-        build_examples(task_of(values, kind), "train", tmp_path / kind.__name__).manifest
+        build_examples(task_of(values, kind), tmp_path / kind.__name__).manifest
         for kind in (StandardizerTask, InOnePart)
     )
     assert parts["shards"] == whole["shards"] > 1

@@ -231,7 +231,7 @@ def test_a_document_of_which_nothing_is_learned_is_named(tmp_path: Path, frozen:
         corpus={"train": [str(tmp_path / "train.jsonl")], "dev": ["nowhere"]},
         model={"train_encoder": not frozen},
     )
-    found = build_examples(task, "train", tmp_path / "cache")
+    found = build_examples(task, tmp_path / "cache")
     assert len(found) == len(DOCUMENTS)
     (reject,) = map(json.loads, (found.folder / "rejects.jsonl").read_text().splitlines())
     assert reject == {"where": "d: mention at 0-4", "what": "has no type", "hint": ""}

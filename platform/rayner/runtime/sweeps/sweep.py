@@ -232,7 +232,7 @@ def _prepare(plan: Plan) -> None:
         corpus = {key: value for key, value in changes.items() if key != "seed"}
         if (key := key_of(corpus)) not in seen:
             task = train_task(plan.recipe_of({}, corpus))
-            examples = build_examples(task, "train", plan.cache, workers=cpus)
+            examples = build_examples(task, plan.cache, workers=cpus)
             judged_by = (find_units(task, split, plan.cache, cpus) for split in ("dev", "calibration"))
             seen[key] = key_of_data(examples.manifest["content"], *judged_by)
     check_data(plan.out, list(seen.values()))

@@ -223,7 +223,7 @@ def _train(
     if workers:
         # Within Ray Data, building would ask for CPUs that the trials' workers hold.
         task = train_task(recipe)
-        build_examples(task, "train", plan.cache)
+        build_examples(task, plan.cache)
         find_units(task, "dev", plan.cache)
         find_units(task, "calibration", plan.cache)
     else:

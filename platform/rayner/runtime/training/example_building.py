@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal
+from typing import Any
 
 import pyarrow as pa
 
@@ -55,10 +55,8 @@ class _Part:
         return str(self.unit.source)
 
 
-def build_examples(
-    task: EncoderTask[Any], split: Literal["train", "dev"], cache: Path, workers: int = 0
-) -> ExampleSet:
-    """The example set of a split, from `cache` or built into it.
+def build_examples(task: EncoderTask[Any], cache: Path, workers: int = 0) -> ExampleSet:
+    """The example set that is learned from, out of `cache` or built into it.
 
     An item that the task refuses with an InputError is left out. It is counted and named in `rejects.jsonl`,
     and so is each line that an example has in its column `rejects`.
@@ -74,7 +72,7 @@ def build_examples(
         InputError, StorageError: the storage of a URI cannot be used.
     """
     uri = uri_of(cache)
-    units = find_units(task, split, cache, workers)
+    units = find_units(task, "train", cache, workers)
     cache = cache_here(cache)
     settings = {
         "task": f"{type(task).__module__}.{type(task).__qualname__}",
@@ -86,19 +84,17 @@ def build_examples(
     # Absolute, because Ray's workers have another working directory.
     folder = cache.absolute() / key
     # Trials of a sweep start at once and want the same set: one builds it, the others wait and read it.
-    with locked(folder.with_name(f".{key}.lock"), f"builds the {split} examples", SECONDS_FOR_ANOTHER):
+    with locked(folder.with_name(f".{key}.lock"), "builds the training examples", SECONDS_FOR_ANOTHER):
         if uri is not None:
             made = folder
-            folder = _at(
-                f"{uri}/{key}", made, lambda: _build(task, split, units, made, key, workers, shared=False)
-            )
+            folder = _at(f"{uri}/{key}", made, lambda: _build(task, units, made, key, workers, shared=False))
         elif not (folder / "manifest.json").exists():
-            _build(task, split, units, folder, key, workers)
+            _build(task, units, folder, key, workers)
     found = ExampleSet(folder)
     if rejected := found.manifest["rejected"]:
         rejects = folder / "rejects.jsonl"
         left_out = counted(rejected, "item or mention", "items or mentions")
-        warn_once(log, f"{split}: {left_out} left out or changed, see {rejects}")
+        warn_once(log, f"train: {left_out} left out or changed, see {rejects}")
     return found
 
 
@@ -158,7 +154,6 @@ def read_each(task: EncoderTask[Any], units: Sequence[Unit]) -> Iterator[Any]:
 
 def _build(
     task: EncoderTask[Any],
-    split: Split,
     units: Sequence[Unit],
     folder: Path,
     key: str,
@@ -180,7 +175,7 @@ def _build(
         shards += sizes
     missing = [part for part in parts if not all(is_written(partial_folder, i) for i in _numbers(part))]
     items = sum(sum(part.sizes) for part in missing)
-    log.info("making the %s examples of %s", split, counted(items, "item"))
+    log.info("making the training examples of %s", counted(items, "item"))
     done: Iterator[object]
     total = len(missing)
     if workers and shared:
@@ -193,14 +188,14 @@ def _build(
         # A corpus is often one file.
         done = itertools.chain.from_iterable(_build_shards(task, partial_folder, part) for part in missing)
         total = sum(len(part.sizes) for part in missing)
-    for _ in track(done, total, f"{split} examples"):
+    for _ in track(done, total, "training examples"):
         pass
     finish(partial_folder, key, shards)
     if shards and not len(ExampleSet(partial_folder)):
         first = (partial_folder / "rejects.jsonl").read_bytes().split(b"\n")[0].decode()
         shutil.rmtree(partial_folder)
         what = "no example can be made of any item"
-        raise CorpusError(split, what + (f"; the first: {first}" if first else ""))
+        raise CorpusError("train", what + (f"; the first: {first}" if first else ""))
     place_folder(partial_folder, folder)
 
 

@@ -154,7 +154,7 @@ def _train_in(launch: Launch, fresh: bool, cache: Path | None) -> dict[str, Any]
             del model
         if fresh:
             # What cannot be learned from removes no run.
-            build_examples(task, "train", cache, launch.workers)
+            build_examples(task, cache, launch.workers)
             for split in ("dev", "calibration"):
                 find_units(task, split, cache, launch.workers)
             _clear(out)
@@ -193,7 +193,7 @@ def _check_gpus(recipe: BaseRecipe, workers: int) -> None:
 
 def _train(launch: Launch, cache: Path) -> dict[str, Any] | None:
     task, recipe, out, publication = launch.task, launch.recipe, launch.out, launch.publication
-    examples = build_examples(task, "train", cache, launch.workers)
+    examples = build_examples(task, cache, launch.workers)
     dev, apart = (find_units(task, split, cache, launch.workers) for split in ("dev", "calibration"))
     has_dev = any(len(unit.sizes) for unit in dev)
     if recipe.training.patience is not None and not has_dev:
