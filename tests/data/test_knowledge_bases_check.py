@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from rayner.data.knowledge_base_check import check_knowledge_base, find_cycles
@@ -45,6 +47,13 @@ def test_a_name_that_no_mention_finds_is_a_warning(name):
 def test_a_name_is_faulty_once():
     (finding,) = findings_of(GOUT, Entity("2", "asthma", ("\x07",)))
     assert finding.kind == "encoding"
+
+
+def test_a_further_id_of_several_entities_is_a_warning():
+    gout, asthma = (replace(entity, other_ids=("OLD:7", "1")) for entity in (GOUT, ASTHMA))
+    (finding,) = findings_of(gout, asthma)
+    assert (finding.kind, finding.severity, finding.where) == ("shared id", "warning", "kb:2")
+    assert finding.what == "1 further id of several entities: 'OLD:7'; 'OLD:7' is one of '1', '2'"
 
 
 def test_an_id_that_means_none_elsewhere_is_a_warning():

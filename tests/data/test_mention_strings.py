@@ -19,6 +19,8 @@ def test_rows_with_several_entities_and_none(tmp_path: Path) -> None:
     rows = [
         {"mention": " IIS ", "entity_id": "7"},
         {"mention": "nothing", "entity_id": None},
+        {"mention": "no one", "entity_id": "-1"},
+        {"mention": "nobody", "entity_id": ["CUI-less"]},
         {"mention": "Spring", "entity_id": ["1", 2], "type": "Lib"},
     ]
     path.write_text("\ufeff" + "\n".join(map(json.dumps, rows)) + "\n\n", encoding="utf-8")
@@ -26,6 +28,8 @@ def test_rows_with_several_entities_and_none(tmp_path: Path) -> None:
     assert reading.mentions == [
         MentionString("IIS", ("7",)),
         MentionString("nothing", ()),
+        MentionString("no one", ()),
+        MentionString("nobody", ()),
         MentionString("Spring", ("1", "2"), "Lib"),
     ]
     assert reading.repaired == {"byte-order mark removed": 1}
@@ -177,6 +181,15 @@ def test_ids_of_a_field() -> None:
         assert ids_of(written, {"C": "C"}.get) == (written.strip(),)
     assert ids_of("C++|C", {"C": "C"}.get) == ("C++", "C")
     assert ids_of("A|-|B") == ("A", "B")
+
+
+def test_commas_part_ids_that_all_have_an_entity() -> None:
+    known = {"D1": "D1", "D2": "D2", "Paris": "Paris", "D1;D2": "D1;D2"}.get
+    assert ids_of("D1,D2|D2; D1", known) == ("D1", "D2", "D2", "D1")
+    assert ids_of("D1;D2", known) == ("D1;D2",)
+    for written in ("Paris,_Texas", "D1,", "D1,D9"):
+        assert ids_of(written, known) == (written,)
+    assert ids_of("D1,D2") == ("D1,D2",)
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:

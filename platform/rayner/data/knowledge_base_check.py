@@ -28,6 +28,7 @@ def check_knowledge_base(base: KnowledgeBase) -> list[Finding]:
         found += _name_findings(entity, where)
     found += _joining_ids(base)
     found += _ids_of_none(base)
+    found += _shared_ids(base)
     found += _ambiguous(base)
     found += _without_alias(base)
     found += _parent_findings(base)
@@ -116,6 +117,25 @@ def _ids_of_none(base: KnowledgeBase) -> Iterator[Finding]:
         what = f"{counted(len(found), 'id')} that corpora write for no entity: {ids}"
         hint = "leave it out if it means none, else give it another id: mentions of it are read as NIL"
         yield Finding("id of none", "warning", base.places[found[0]], what, hint)
+
+
+def _shared_ids(base: KnowledgeBase) -> Iterator[Finding]:
+    """Further ids of several entities; one that is an entity's own is of that alone."""
+    own = {entity.entity_id for entity in base.entities}
+    owners: dict[str, list[int]] = {}
+    for number, entity in enumerate(base.entities):
+        for id_ in entity.other_ids:
+            if id_ not in own:
+                owners.setdefault(id_, []).append(number)
+    shared = {id_: numbers for id_, numbers in owners.items() if len(numbers) > 1}
+    if shared:
+        id_, numbers = next(iter(shared.items()))
+        what = (
+            f"{counted(len(shared), 'further id')} of several entities: {_listed(list(map(repr, shared)))}; "
+            f"{id_!r} is one of {_listed([repr(base.entities[number].entity_id) for number in numbers])}"
+        )
+        hint = "leave it to one of them: mentions with such an id count as those of the first"
+        yield Finding("shared id", "warning", base.places[numbers[1]], what, hint)
 
 
 def _ambiguous(base: KnowledgeBase) -> Iterator[Finding]:

@@ -14,6 +14,7 @@ from rayner.data.abbreviations import strings_of_mentions
 from rayner.data.json_lines import json_values, rows_under_data
 from rayner.data.mention_strings import MentionReading, ids_of
 from rayner.data.readers import files, read_corpus
+from rayner.data.readers.base import NO_ENTITY
 from rayner.data.readers.detect import detect
 from rayner.data.sentences import sentences_of_mentions
 from rayner.errors import CorpusError
@@ -189,7 +190,8 @@ def _add(row: Mapping[str, Any], entity_id: Any, where: str, reading: MentionRea
     if not all(type(id_) in (int, str) and str(id_).strip() for id_ in ids):
         reading.reject(where, f"the id {entity_id!r} is no string", "write a string, or null for no entity")
         return
-    reading.add(row["mention"], [str(id_).strip() for id_ in ids], where, _type_of(row))
+    written = (str(id_).strip() for id_ in ids)
+    reading.add(row["mention"], [id_ for id_ in written if id_ not in NO_ENTITY], where, _type_of(row))
 
 
 def _type_of(row: Mapping[str, Any]) -> str | None:

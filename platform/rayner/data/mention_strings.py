@@ -105,7 +105,8 @@ class MentionReading:
 
 def ids_of(value: str, entity_of: Callable[[str], str | None] = lambda _: None) -> tuple[str, ...]:
     """The ids in a field: `D1|D2` and `D1+D2` are two, `-1` and the like none. Beside a `+` that parts ids
-    there is one on each side: `lang-c++` is one id, whether its entity is known or not.
+    there is one on each side: `lang-c++` is one id, whether its entity is known or not. `D1,D2` and `D1;D2`
+    are two where both have an entity.
 
     Args:
         entity_of: the entity of an id, or None; an id of one is not parted (`C++`, and in `C++|D1` too).
@@ -115,6 +116,10 @@ def ids_of(value: str, entity_of: Callable[[str], str | None] = lambda _: None) 
         parts = value.split(mark)
         if len(parts) > 1 and entity_of(value) is None and (mark == "|" or all(map(str.strip, parts))):
             return tuple(id_ for part in parts for id_ in ids_of(part, entity_of))
+    for mark in ",;":
+        parts = [part.strip() for part in value.split(mark)]
+        if len(parts) > 1 and entity_of(value) is None and None not in map(entity_of, parts):
+            return tuple(parts)
     return () if value in NO_ENTITY else (value,)
 
 

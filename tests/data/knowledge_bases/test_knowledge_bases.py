@@ -175,7 +175,7 @@ CTD = """# Report created: today
 # Fields:
 # DiseaseName\tDiseaseID\tAltDiseaseIDs\tDefinition\tParentIDs\tTreeNumbers\tSynonyms
 #
-Gout\tMESH:D1\tDO:1|OMIM:2\tHurts.\tMESH:D0|MESH:D9\tC05\tGouts|Podagra
+Gout\tMESH:D1\tDO:1|DO:DOID:1|OMIM:2\tHurts.\tMESH:D0|MESH:D9\tC05\tGouts|Podagra
 Asthma\tMESH:D2\t\t\t\t\t
 """
 
@@ -184,7 +184,7 @@ def test_ctd_has_its_columns_in_a_comment(file):
     base = read_knowledge_base(file("CTD_diseases.tsv", CTD))
     assert base.formats == ("ctd",)
     assert base.entities == [
-        Entity("MESH:D1", "Gout", ("Gouts", "Podagra"), None, "Hurts.", ("DO:1", "OMIM:2")),
+        Entity("MESH:D1", "Gout", ("Gouts", "Podagra"), None, "Hurts.", ("DO:1", "DOID:1", "OMIM:2")),
         Entity("MESH:D2", "Asthma"),
     ]
     assert base.parents == {"MESH:D1": ("MESH:D0", "MESH:D9")}
@@ -279,6 +279,25 @@ def test_umls_has_names_and_types_in_two_files(file):
     ]
 
 
+def test_ids_of_merged_concepts_are_further_ids(file):
+    names = file("MRCONSO.RRF", concept("C0000001", "Gout") + concept("C0000002", "Asthma"))
+    merged = file(
+        "MRCUI.RRF",
+        "C0000007|2019AA|SY|||C0000001|Y|\nC0000008|2019AA|RO||R1|C0000002|N|\nC0000009|1993AA|DEL|||||\n",
+    )
+    base = read_knowledge_base([names, merged])
+    assert base.formats == ("umls",)
+    assert [entity.other_ids for entity in base.entities] == [("C0000007",), ()]
+    assert (base.rejects, base.ignored) == ([], {"concept that was merged into no other here": 2})
+
+
+def test_another_table_of_umls_is_no_dictionary(file):
+    names = file("MRCONSO.RRF", concept("C0000001", "Gout", suppress="O") + concept("C0000002", "Asthma"))
+    definitions = file("MRDEF.RRF", "C0000001|A1|AT1||NCI|A painful joint.|N||\n")
+    with pytest.raises(KnowledgeBaseError, match=r"MRDEF\.RRF: no row of a table of UMLS that is read"):
+        read_knowledge_base([names, definitions])
+
+
 def test_umls_without_english_is_read_in_the_language_of_most(file):
     spanish = concept("C0000001", "Gota", "SPA") + concept("C0000001", "Gicht", "GER")
     base = read_knowledge_base(file("MRCONSO.RRF", concept("C0000002", "Asma", "SPA") + spanish))
@@ -310,6 +329,18 @@ name: old
 is_obsolete: true
 
 [Term]
+id: A:4
+name: obsolete leaf
+is_obsolete: true
+replaced_by: A:5
+
+[Term]
+id: A:5
+name: obsolete leaf, too
+is_obsolete: true
+replaced_by: A:2
+
+[Term]
 id: A:1
 name: root again
 """
@@ -324,9 +355,9 @@ def test_obo_terms_with_links_out_of_the_file(file):
     assert [entity.entity_id for entity in base.entities] == ["A:1", "A:2"]
     assert base.places == [f"{path}:5", f"{path}:12"]
     assert base.parents == {"A:2": ("A:1", "A:77")}
-    assert base.entities[1].other_ids == ("A:9",)
+    assert base.entities[1].other_ids == ("A:9", "A:4", "A:5")
     assert base.ignored == {"obsolete term": 1}
-    assert [(reject.kind, reject.where) for reject in base.rejects] == [("duplicate id", f"{path}:25")]
+    assert [(reject.kind, reject.where) for reject in base.rejects] == [("duplicate id", f"{path}:37")]
 
 
 def test_an_id_that_is_there_twice_is_merged_where_names_agree(file):

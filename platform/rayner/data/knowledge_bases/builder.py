@@ -120,6 +120,13 @@ class Builder:
         else:
             self._join(entry, None, [], type, None)
 
+    def add_other_id(self, entity_id: str, other: str) -> bool:
+        """Give an entity that a row before named a further id; False where there is none."""
+        entry = self.entries.get(entity_id)
+        if entry is not None:
+            entry.other_ids[other] = None
+        return entry is not None
+
     def finish(self, max_aliases: int | None = None) -> tuple[list[Entity], list[str]]:
         """The entities in the order of their first rows, and where these stand.
 

@@ -56,7 +56,12 @@ def read(path: Path, builder: Builder, _: Columns) -> None:
             aliases=[alias for column in names for alias in _parts(row.get(column, ""))],
             description=row.get("Definition"),
             parents=_parts(row.get("ParentIDs", "")),
-            other_ids=[id_ for column in others for id_ in _parts(row.get(column, ""))],
+            # Of the Disease Ontology CTD writes `DO:DOID:1`, and everybody else `DOID:1`.
+            other_ids=[
+                re.sub("^DO:(?=DOID:)", "", id_)
+                for column in others
+                for id_ in _parts(row.get(column, ""))
+            ],
         )
 
 

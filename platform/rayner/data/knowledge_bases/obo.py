@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,15 +29,18 @@ _SYNONYM = re.compile(
 )
 _ID = re.compile(r"id:\s*(\S+)")
 _PARENT = re.compile(r"is_a:\s*(\S+)")
+_REPLACED = re.compile(r"replaced_by:\s*(\S+)")
 
 
 @dataclass(slots=True)
 class _Frames:
-    """The text less what pronto must not see, its lines in place; the line and the parents of each term."""
+    """The text less what pronto must not see, its lines in place; the line and the parents of each term, and
+    what replaced it."""
 
     lines: list[str] = field(default_factory=list)
     places: dict[str, str] = field(default_factory=dict)
     parents: dict[str, list[str]] = field(default_factory=dict)
+    replaced: dict[str, list[str]] = field(default_factory=dict)
 
 
 def matches(sample: Sample) -> bool:
@@ -46,14 +50,16 @@ def matches(sample: Sample) -> bool:
 
 
 def read(path: Path, builder: Builder, _: Columns) -> None:
-    """One entity a term, the first of an id. Obsolete terms are counted, not read.
+    """One entity a term, the first of an id. The id of an obsolete term that one other replaced is a further
+    id of that; other obsolete terms are counted, not read.
 
     Imports are not followed.
     """
     frames = _frames(split_lines(read_text(path, builder)), path, builder)
+    obsolete: list[str] = []
     for term in _load("\n".join([*frames.lines, ""]), path).terms():
         if term.obsolete:
-            builder.ignored["obsolete term"] += 1
+            obsolete.append(term.id)
             continue
         builder.add(
             term.id,
@@ -65,6 +71,18 @@ def read(path: Path, builder: Builder, _: Columns) -> None:
             parents=frames.parents.get(term.id, []),
             other_ids=sorted(term.alternate_ids),
         )
+    for id_ in obsolete:
+        if not builder.add_other_id(_successor(id_, frames.replaced), id_):
+            builder.ignored["obsolete term"] += 1
+
+
+def _successor(id_: str, replaced: Mapping[str, Sequence[str]]) -> str:
+    """The last of the terms that replaced one another; the term itself where none, or several, did."""
+    seen = {id_}
+    while len(others := replaced.get(id_, ())) == 1 and others[0] not in seen:
+        id_ = others[0]
+        seen.add(id_)
+    return id_
 
 
 def _frames(lines: list[str], path: Path, builder: Builder) -> _Frames:
@@ -86,6 +104,8 @@ def _frames(lines: list[str], path: Path, builder: Builder) -> _Frames:
                 frames.lines[opening:] = [""] * (len(frames.lines) - (opening or 0))
         if in_term and not twice and (found := _PARENT.match(line)):
             frames.parents.setdefault(id_, []).append(found[1])
+        if in_term and not twice and (found := _REPLACED.match(line)):
+            frames.replaced.setdefault(id_, []).append(found[1])
         # pronto knows OBO by its first line, which a comment may be.
         unseen = twice or line.startswith("!")
         frames.lines.append("" if unseen else _for_pronto(line) if opening is not None else line)

@@ -12,8 +12,8 @@ from rayner.counted import counted
 from rayner.data.schema import Document, Mention
 from rayner.files.uris import with_uris
 
-NO_ENTITY = frozenset({"", "-", "-1", "<null>", "null", "None", "NOCODE"})
-"""How corpora write that a mention has no entity."""
+NO_ENTITY = frozenset({"", "-", "-1", "<null>", "null", "None", "NOCODE", "NIL", "CUI-less", "--NME--"})
+"""How corpora write that a mention has no entity (the last two: ShARe, AIDA CoNLL)."""
 
 
 @dataclass(frozen=True, slots=True)
