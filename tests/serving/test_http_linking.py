@@ -261,7 +261,9 @@ def test_without_knowledge_bases_or_recognizer_the_reply_says_so(folders: Folder
     client = client_of(ModelSettings(checkpoint=str(folders.recognizer)))
     reply = client.post("/v1/standardize", json={"mentions": ["a"]})
     assert reply.status_code == 422
-    assert "this service has none" in reply.text
+    (problem,) = reply.json()["detail"]
+    assert problem["message"] == "this service has none"
+    assert problem["hint"].startswith("serve a standardizer's checkpoint")
 
 
 def test_a_pipeline_file_is_taken_for_its_standardizer(folders: Folders, tmp_path: Path) -> None:

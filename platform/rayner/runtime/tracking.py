@@ -89,7 +89,7 @@ class JsonLines:
     def __init__(self, path: Path, step: int) -> None:
         kept = []
         if path.exists():
-            for line in path.read_text(encoding="utf-8").splitlines():
+            for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
                 with contextlib.suppress(ValueError, KeyError, TypeError):
                     if json.loads(line)["step"] <= step:
                         kept.append(line + "\n")

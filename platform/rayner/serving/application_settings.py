@@ -142,7 +142,8 @@ class ReplicaSettings(StageReplicas):
     ongoing: PositiveInt = 64
     """Requests that a replica takes at once."""
     queued: Annotated[int, Field(ge=-1)] = 256
-    """Requests that wait at each proxy beyond that, 1 at least; -1 is no limit."""
+    """Requests that wait at each proxy beyond that, or are on their way to a replica, 1 at least; -1 is no
+    limit."""
     retry_after: Annotated[NonNegativeFloat, Field(allow_inf_nan=False)] = 1
     """What `Retry-After` says, in seconds."""
     upscale_delay: NonNegativeFloat = 10

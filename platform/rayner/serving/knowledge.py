@@ -120,12 +120,14 @@ def one_base(bases: Mapping[str, ServedKnowledgeBase], name: str | None) -> tupl
     Raises:
         InputError: there is none of this name, or it must be named.
     """
+    if not bases:
+        hint = "serve a standardizer's checkpoint, or a pipeline file with a stage of entities"
+        raise InputError("knowledge_base", "this service has none", hint)
     if name is None and len(bases) == 1:
         return tuple(bases)
     if name is None or name not in bases:
         what = "must be named" if name is None else f"there is no {name!r}"
-        known = ", ".join(bases)
-        raise InputError("knowledge_base", what, f"one of {known}" if known else "this service has none")
+        raise InputError("knowledge_base", what, f"one of {', '.join(bases)}")
     return (name,)
 
 

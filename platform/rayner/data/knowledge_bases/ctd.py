@@ -58,9 +58,7 @@ def read(path: Path, builder: Builder, _: Columns) -> None:
             parents=_parts(row.get("ParentIDs", "")),
             # Of the Disease Ontology CTD writes `DO:DOID:1`, and everybody else `DOID:1`.
             other_ids=[
-                re.sub("^DO:(?=DOID:)", "", id_)
-                for column in others
-                for id_ in _parts(row.get(column, ""))
+                re.sub("^DO:(?=DOID:)", "", id_) for column in others for id_ in _parts(row.get(column, ""))
             ],
         )
 

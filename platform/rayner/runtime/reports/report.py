@@ -31,7 +31,7 @@ def report(run: Path, out: Path | None = None) -> Path:
         The page.
 
     Raises:
-        InputError: the folder holds nothing of these.
+        InputError: the folder holds nothing of these, or `out` is a file that is no page.
     """
     if (uri := uri_of(run)) is not None:
         if out is None:
@@ -41,6 +41,11 @@ def report(run: Path, out: Path | None = None) -> Path:
     run = Path(run)
     out = run / "report.html" if out is None else Path(out)
     text = _report(run)
+    if uri_of(out) is None and out.is_file() and (size := out.stat().st_size):
+        with out.open("rb") as file:
+            begins = file.read(min(size, 100)).lstrip().lower()
+        if not begins.startswith((b"<!doctype html", b"<html")):
+            raise InputError(f"--out {out}", "is a file that is no page", "name a page: --out report.html")
     with file_at(out) as page:
         make_folder(page.parent)
         page.write_text(text, encoding="utf-8")

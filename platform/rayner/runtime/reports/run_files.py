@@ -66,14 +66,17 @@ def metrics_file(run: Path) -> str:
     return METRICS if is_evaluation(run) else f"best/{METRICS}"
 
 
-def read_text(run: Path, name: str) -> str:
+def read_text(run: Path, name: str, errors: str = "strict") -> str:
     """The text of a file of the run.
+
+    Args:
+        errors: what becomes of bytes that are not UTF-8.
 
     Raises:
         Absent: there is no such file, or it cannot be read.
     """
     try:
-        return (run / name).read_text(encoding="utf-8")
+        return (run / name).read_text(encoding="utf-8", errors=errors)
     except FileNotFoundError:
         raise Absent(f"{name} is not there") from None
     except (OSError, UnicodeDecodeError) as error:
@@ -128,15 +131,26 @@ def read_log(run: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]], int
     steps: dict[int, dict[str, Any]] = {}
     evaluations: dict[int, dict[str, Any]] = {}
     unread = 0
-    for line in read_text(run, "log.jsonl").splitlines():
-        try:
-            row = json.loads(line)
-            (evaluations if "metrics" in row else steps)[int(row["step"])] = row
-        except (ValueError, KeyError, TypeError):
+    for line in read_text(run, "log.jsonl", errors="replace").splitlines():
+        row = _logged(line)
+        if row is not None:
+            (evaluations if "metrics" in row else steps)[row["step"]] = row
+        else:
             unread += bool(line.strip())
     if not steps and not evaluations:
-        raise Absent("log.jsonl holds no step")
+        raise Absent("log.jsonl cannot be read: no line is a record" if unread else "log.jsonl holds no step")
     return [steps[step] for step in sorted(steps)], [evaluations[s] for s in sorted(evaluations)], unread
+
+
+def _logged(line: str) -> dict[str, Any] | None:
+    """The record of a line; None where it is none."""
+    try:
+        row = json.loads(line)
+        parts = [row.get(name) or {} for name in ("metrics", "parts")]
+        is_record = type(row["step"]) is int and all(isinstance(part, dict) for part in parts)
+        return row if is_record and row.get("metrics", {}) is not None else None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
 
 
 def read_table(run: Path, name: str, columns: Sequence[str]) -> pa.Table:

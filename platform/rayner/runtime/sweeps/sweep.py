@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from rayner.config import BaseRecipe
+from rayner.config.named_paths import named_paths
 from rayner.counted import counted
 from rayner.errors import InputError
 from rayner.files.locks import LOCK, locked
@@ -20,7 +21,7 @@ from rayner.files.publishing import Publication
 from rayner.files.uris import uri_of
 from rayner.files.whole import write_json
 from rayner.files.working import kept_in_place, shown_at, worked_on
-from rayner.runtime.run_folder import check_no_training
+from rayner.runtime.run_folder import check_apart, check_no_training
 from rayner.runtime.shared_folder import check_nodes, marker_file
 from rayner.runtime.sweeps.corpora import FOLDER as CORPORA
 from rayner.runtime.sweeps.corpora import Corpora, cut_corpora
@@ -94,6 +95,7 @@ def sweep(
     config = sweep_config(space, recipe, settings)
     # Before the place is opened, which takes it over from a training that runs there.
     check_no_training(Path(out))
+    check_apart(named_paths(recipe), out)
     if uri_of(out) is None:
         check_own_sweep(Path(out))
     with kept_in_place(out, DOING, fresh=fresh) as (folder, publication):

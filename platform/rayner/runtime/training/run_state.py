@@ -111,9 +111,13 @@ def _read_state(out: Path, recipe: BaseRecipe) -> TrainState | None:
     check_files(folder)
     path = folder / "state" / "state.json"
     try:
-        return TrainState(**json.loads(path.read_text(encoding="utf-8")))
+        state = TrainState(**json.loads(path.read_text(encoding="utf-8")))
     except (FileNotFoundError, ValueError, TypeError) as error:
         raise CheckpointError(str(path), f"is no run's state ({error})", _HINT) from None
+    if state.best_step and not state.finished and not (out / BEST / MANIFEST).exists():
+        what = f"is missing, though step {state.best_step} of the run was the best"
+        raise CheckpointError(str(out / BEST), what, "restore it, or train anew with --fresh")
+    return state
 
 
 def identity_of_last(out: Path) -> str:

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import torch
 
 from rayner.config import BaseRecipe
+from rayner.config.named_paths import named_paths
 from rayner.config.recipe_files import dump_recipe
 from rayner.config.without_effect import settings_without_effect
 from rayner.counted import counted
@@ -26,8 +27,8 @@ from rayner.files.whole import whole_file, write_json
 from rayner.files.working import worked_on
 from rayner.models.precision_choice import set_precision
 from rayner.models.threads import heed_quota
-from rayner.runtime.run_folder import TRIALS, check_no_sweep, check_out, check_own
-from rayner.runtime.tracking import MLFLOW_RUN, Tracker
+from rayner.runtime.run_folder import TRIALS, check_apart, check_no_sweep, check_out, check_own
+from rayner.runtime.tracking import MLFLOW_PARENT, MLFLOW_RUN, Tracker, check_mlflow
 from rayner.runtime.training.dev_answers import EVALUATION, read_predictions
 from rayner.runtime.training.example_building import (
     build_examples,
@@ -83,6 +84,7 @@ def train(
         where float32 ran and bfloat16 is faster here, `bfloat16_time`, the share of the time that it takes.
 
     Raises:
+        CorpusError: `out` lies in what the recipe reads, or holds some of it.
         RecipeError: `out` is no folder or holds a run of another recipe, or the recipe's corpus is not there.
         CheckpointError: `out/last` is damaged, or a finished run has no `best`.
         InputError: the loss is no number, the disk is full, the encoder cannot do what the recipe asks,
@@ -123,6 +125,7 @@ def train_until(
     launch = Launch(task, out, workers, watch or watcher(task.metric), epochs, publication)
     if publication is not None:
         return _train_in(replace(launch, out=out.resolve()), fresh, cache)
+    check_apart(named_paths(recipe), out)
     if uri_of(out) is None:
         check_out(Path(out))
         # The files of a sweep are no others': it is refused as one, once its folder is locked.
@@ -143,6 +146,9 @@ def _train_in(launch: Launch, fresh: bool, cache: Path | None) -> dict[str, Any]
         state = None if fresh else read_state(out, recipe)
         if state is not None and state.finished and (out / RESULT).exists():
             return _result_of_finished(launch)
+        # A run below a sweep goes on without its tracking.
+        if not (out / MLFLOW_PARENT).exists():
+            check_mlflow(recipe)
         cache = cache or cache_folder(_beside(out, launch.publication, launch.workers) / ".examples")
         if state is None:
             if task.builds_from_items:

@@ -81,7 +81,7 @@ class Recognizer:
     @property
     def temperature(self) -> float:
         """The cosine of a span is its score times this."""
-        return 1 / self._model.log_scale.exp()[2].item()
+        return (-self._model.log_scale).exp()[2].item()
 
     def adjusted(self, options: Any) -> Recognizer:
         """The same types, their vectors not computed again, with the options' shift and overlap."""
