@@ -15,7 +15,7 @@ FIND = entity_of_id(
         Entity("MONDO:1", "b"),
         Entity("MESH:D7", "c"),
         Entity("C5", "d", other_ids=("613097", "HP:1")),
-        Entity("D9", "e", other_ids=("OMIM:8", "D7", "613097")),
+        Entity("D9", "e", other_ids=("OMIM:8", "D7", "613097", "UMLS:C0000008")),
     ]
 )
 
@@ -29,6 +29,7 @@ FIND = entity_of_id(
         ("OMIM:613097", "C5"),
         ("8", None),
         ("OMIM:8", "D9"),
+        ("C0000008", "D9"),
         ("D7", "D9"),
         ("mesh:D7", "MESH:D7"),
         ("1", None),

@@ -3,31 +3,43 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from rayner.config.base import BaseRecipe
+from rayner.config.recipe_files import flat
+from rayner.files.run_checkpoints import BEST
 from rayner.files.uris import uri_of
 
-_DATA = frozenset({"train", "dev", "negatives", "paths", "dictionary", "phrases", "type_list"})
-_MODELS = frozenset({"encoder", "ranker", "checkpoint"})
+_DATA = frozenset(
+    {
+        *(f"{section}.{part}" for section in ("corpus", "mentions", "pairs") for part in ("train", "dev")),
+        *("corpus.dictionary", "corpus.phrases", "mentions.negatives", "knowledge_base.paths", "type_list"),
+    }
+)
+_MODELS = frozenset({"encoder", "context.ranker", "added.checkpoint"})
 
 
-def named_paths(recipe: BaseRecipe) -> list[str]:
-    """What the recipe reads, each a path or a URI with its variables put in.
+def named_paths(recipe: BaseRecipe, searched: Iterable[tuple[str, Any]] = ()) -> list[str]:
+    """What a training reads, each a path or a URI with its variables put in.
 
-    An id of a model is none, unless there is a folder of that name.
+    An id of a model is none, unless there is a folder of that name. Of a run it is the checkpoint.
+
+    Args:
+        searched: further values of keys.
     """
-    return list(dict.fromkeys(_within(recipe.model_dump(mode="json"))))
+    given = [*flat(recipe.model_dump(mode="json")), *searched]
+    return list(dict.fromkeys(path for key, value in given for path in _paths(key, value)))
 
 
-def _within(values: dict[str, Any]) -> Iterator[str]:
-    for key, value in values.items():
-        if isinstance(value, dict):
-            yield from _within(value)
-        elif key in _DATA | _MODELS:
-            for named in [value] if isinstance(value, str) else value or ():
-                path = os.path.expanduser(os.path.expandvars(named))
-                if key in _DATA or uri_of(path) or Path(path).exists():
-                    yield path
+def _paths(key: str, value: Any) -> Iterator[str]:
+    if key not in _DATA | _MODELS:
+        return
+    for named in [value] if isinstance(value, str) else value or ():
+        path = os.path.expanduser(os.path.expandvars(named))
+        if key in _DATA or uri_of(path):
+            yield path
+        elif Path(path).exists():
+            best = Path(path, BEST)
+            yield str(best) if best.exists() else path

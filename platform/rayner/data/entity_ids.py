@@ -10,10 +10,10 @@ from rayner.data.schema import Entity
 def entity_of_id(entities: Iterable[Entity]) -> Callable[[str], str | None]:
     """From the id of a mention to the entity that it means; None where that is none, or one of several.
 
-    A prefix such as `MESH:` may be missing on either side, but for prefixes that further ids alone have: a
-    number without one is not of theirs (genes are numbered as diseases of DOID are). Where both have one and
-    these differ, case aside, they are ids of different things. An id of one entity and further id of others
-    means the one, a further id of several the first of them.
+    A prefix such as `MESH:` may be missing on either side, but digits alone are none of a prefix that only
+    further ids have (genes are numbered as diseases of DOID are). Where both have one and these differ, case
+    aside, they are ids of different things. An id of one entity and further id of others means the one, a
+    further id of several the first of them.
     """
     known: dict[str, str] = {}
     further: dict[str, str] = {}
@@ -29,7 +29,7 @@ def entity_of_id(entities: Iterable[Entity]) -> Callable[[str], str | None]:
     for id_, entity_id in known.items():
         prefix, _, number = id_.rpartition(":")
         pair = prefix.casefold(), number
-        if pair[0] in own:
+        if pair[0] in own or not number.isdigit():
             alike[number] = entity_id if alike.get(number, entity_id) == entity_id else None
         same[pair] = entity_id if same.get(pair, entity_id) == entity_id else None
 

@@ -105,21 +105,23 @@ def _is_of_a_sweep(out: Path) -> bool:
     return is_there(out / SWEEP)
 
 
-def check_apart(inputs: Iterable[str | Path], out: str | Path) -> None:
+def check_apart(inputs: Iterable[str | Path], out: str | Path, written: Iterable[str] | None = None) -> None:
     """Refuse an output among the inputs, or around one: a second run would read the first one's results.
 
     As they are written: nothing is fetched, and no storage is asked.
 
     Args:
         inputs, out: files and folders, or URIs.
+        written: the names in `out` that are written to, and among which no input may be; None is all.
 
     Raises:
         CorpusError: `out` holds an input, or lies in one.
     """
     place, shown = comparable(out), f"--out {uri_of(out) or out}"
+    places = [place] if written is None else [place / name for name in written]
     for given in inputs:
         what, other = uri_of(given) or given, comparable(given)
-        if other.is_relative_to(place):
+        if any(map(other.is_relative_to, places)):
             raise CorpusError(shown, f"holds the input {what}", "name another folder")
         if place.is_relative_to(other):
             raise CorpusError(shown, f"lies in the input {what}", "name a folder outside")

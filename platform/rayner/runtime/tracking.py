@@ -90,7 +90,7 @@ class JsonLines:
         kept = []
         if path.exists():
             for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-                with contextlib.suppress(ValueError, KeyError, TypeError):
+                with contextlib.suppress(ValueError, KeyError, TypeError, RecursionError):
                     if json.loads(line)["step"] <= step:
                         kept.append(line + "\n")
         write_bytes(path, "".join(kept).encode())

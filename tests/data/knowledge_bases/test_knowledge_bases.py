@@ -283,12 +283,13 @@ def test_ids_of_merged_concepts_are_further_ids(file):
     names = file("MRCONSO.RRF", concept("C0000001", "Gout") + concept("C0000002", "Asthma"))
     merged = file(
         "MRCUI.RRF",
-        "C0000007|2019AA|SY|||C0000001|Y|\nC0000008|2019AA|RO||R1|C0000002|N|\nC0000009|1993AA|DEL|||||\n",
+        "C0000007|2019AA|SY|||C0000001|Y|\nC0000008|2019AA|RO||R1|C0000002|N|\nC0000009|1993AA|DEL|||||\n"
+        "C0000010|2020AA|SUBX|||||\n",
     )
     base = read_knowledge_base([names, merged])
     assert base.formats == ("umls",)
     assert [entity.other_ids for entity in base.entities] == [("C0000007",), ()]
-    assert (base.rejects, base.ignored) == ([], {"concept that was merged into no other here": 2})
+    assert (base.rejects, base.ignored) == ([], {"old concept without a successor in the rows before": 3})
 
 
 def test_another_table_of_umls_is_no_dictionary(file):
@@ -331,6 +332,7 @@ is_obsolete: true
 [Term]
 id: A:4
 name: obsolete leaf
+alt_id: A:10
 is_obsolete: true
 replaced_by: A:5
 
@@ -355,9 +357,9 @@ def test_obo_terms_with_links_out_of_the_file(file):
     assert [entity.entity_id for entity in base.entities] == ["A:1", "A:2"]
     assert base.places == [f"{path}:5", f"{path}:12"]
     assert base.parents == {"A:2": ("A:1", "A:77")}
-    assert base.entities[1].other_ids == ("A:9", "A:4", "A:5")
+    assert base.entities[1].other_ids == ("A:9", "A:4", "A:10", "A:5")
     assert base.ignored == {"obsolete term": 1}
-    assert [(reject.kind, reject.where) for reject in base.rejects] == [("duplicate id", f"{path}:37")]
+    assert [(reject.kind, reject.where) for reject in base.rejects] == [("duplicate id", f"{path}:38")]
 
 
 def test_an_id_that_is_there_twice_is_merged_where_names_agree(file):

@@ -32,10 +32,24 @@ def test_a_run_is_not_removed_for_one_that_reads_it(tmp_path: Path, values: dict
     recipe = parse_recipe({**values, key: of_run[key]}, "recipe")
     with pytest.raises(CorpusError, match=rf"--out {tmp_path}/run: holds the input {best}"):
         train(recipe, tmp_path / "run", fresh=True, workers=0)
-    (tmp_path / "space.py").write_text('def space(): return {"training.head_learning_rate": [0.1, 0.2]}')
-    with pytest.raises(CorpusError, match=r"holds the input"):
-        sweep(load_space(str(tmp_path / "space.py")), recipe, tmp_path, fresh=True)
     assert train(parse_recipe(values, "recipe"), tmp_path / "run", workers=0) == result
+
+
+@pytest.mark.parametrize("by_space", [False, True])
+def test_no_sweep_reads_what_it_removes(tmp_path: Path, values: dict[str, Any], by_space: bool) -> None:
+    best = tmp_path / "sweep" / "winner" / "best"
+    best.mkdir(parents=True)
+    given = {"encoder": [str(best), values["encoder"]]} if by_space else {"seed": [1, 2]}
+    (tmp_path / "space.py").write_text(f"def space(): return {given}")
+    recipe = parse_recipe(values if by_space else {**values, "encoder": str(best)}, "recipe")
+    with pytest.raises(CorpusError, match=rf"sweep: holds the input {best}; name another folder"):
+        sweep(load_space(str(tmp_path / "space.py")), recipe, tmp_path / "sweep", fresh=True)
+
+
+def test_data_beside_what_a_run_writes_may_stay(tmp_path: Path, values: dict[str, Any]) -> None:
+    recipe = parse_recipe(values, "recipe")
+    result = train(recipe, tmp_path / "corpus", workers=0)
+    assert train(recipe, tmp_path / "corpus", fresh=True, workers=0)["steps"] == result["steps"]
 
 
 def test_no_run_lies_in_its_corpus(tmp_path: Path, values: dict[str, Any]) -> None:

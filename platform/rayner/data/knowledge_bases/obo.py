@@ -50,16 +50,16 @@ def matches(sample: Sample) -> bool:
 
 
 def read(path: Path, builder: Builder, _: Columns) -> None:
-    """One entity a term, the first of an id. The id of an obsolete term that one other replaced is a further
-    id of that; other obsolete terms are counted, not read.
+    """One entity a term, the first of an id. The ids of an obsolete term that one other replaced are further
+    ids of that; other obsolete terms are counted, not read.
 
     Imports are not followed.
     """
     frames = _frames(split_lines(read_text(path, builder)), path, builder)
-    obsolete: list[str] = []
+    obsolete: list[Any] = []
     for term in _load("\n".join([*frames.lines, ""]), path).terms():
         if term.obsolete:
-            obsolete.append(term.id)
+            obsolete.append(term)
             continue
         builder.add(
             term.id,
@@ -71,8 +71,9 @@ def read(path: Path, builder: Builder, _: Columns) -> None:
             parents=frames.parents.get(term.id, []),
             other_ids=sorted(term.alternate_ids),
         )
-    for id_ in obsolete:
-        if not builder.add_other_id(_successor(id_, frames.replaced), id_):
+    for term in obsolete:
+        successor = _successor(term.id, frames.replaced)
+        if not all(builder.add_other_id(successor, id_) for id_ in (term.id, *sorted(term.alternate_ids))):
             builder.ignored["obsolete term"] += 1
 
 

@@ -23,14 +23,14 @@ from rayner.errors import KnowledgeBaseError
 _CONCEPT, _TYPE = re.compile("C[0-9]{7}"), re.compile("T[0-9]{3}")
 _NAME_CELLS, _TYPE_CELLS, _MERGED_CELLS = 19, 7, 8
 """Each row ends with a bar."""
-_RELATION = re.compile("DEL|R[OBN]|SY")
 _LANGUAGE, _STATUS, _FORM, _PREFERRED, _STRING, _SUPPRESS = 1, 2, 4, 6, 14, 16
 
 
 def matches(sample: Sample) -> bool:
     """Whether the first line is a row of one of its tables."""
     first = next((line for line in sample.lines if line.strip()), "")
-    return bool(_CONCEPT.match(first) and first.endswith("|") and first.count("|") + 1 >= _TYPE_CELLS)
+    cells = first.split("|")
+    return bool(_CONCEPT.fullmatch(cells[0]) and not cells[-1] and len(cells) >= _TYPE_CELLS)
 
 
 def read(path: Path, builder: Builder, _: Columns) -> None:
@@ -50,14 +50,15 @@ def read(path: Path, builder: Builder, _: Columns) -> None:
     rows = (line.split("|") for _, line in lines)
     if not any(len(cells) == _NAME_CELLS or _is_type(cells) or _is_merged(cells) for cells in rows):
         what = "no row of a table of UMLS that is read"
-        raise KnowledgeBaseError(str(path), what, "name MRCONSO.RRF, and behind it MRSTY.RRF and MRCUI.RRF")
+        hint = "name MRCONSO.RRF, and behind it MRSTY.RRF and MRCUI.RRF; or give --format"
+        raise KnowledgeBaseError(str(path), what, hint)
     for number, line in lines:
         where, cells = f"{path}:{number}", line.split("|")
         if _is_type(cells):
             builder.add_type(cells[0], cells[3])
         elif _is_merged(cells):
             if cells[2] != "SY" or not builder.add_other_id(cells[5], cells[0]):
-                builder.ignored["concept that was merged into no other here"] += 1
+                builder.ignored["old concept without a successor in the rows before"] += 1
         elif len(cells) != _NAME_CELLS:
             what = f"{counted(len(cells), 'cell')} between bars"
             builder.reject(where, what, "restore the row of MRCONSO, MRSTY or MRCUI")
@@ -76,4 +77,4 @@ def _is_type(cells: Sequence[str]) -> bool:
 
 
 def _is_merged(cells: Sequence[str]) -> bool:
-    return len(cells) == _MERGED_CELLS and bool(_RELATION.fullmatch(cells[2]))
+    return len(cells) == _MERGED_CELLS and bool(_CONCEPT.fullmatch(cells[0]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -41,10 +42,10 @@ def report(run: Path, out: Path | None = None) -> Path:
     run = Path(run)
     out = run / "report.html" if out is None else Path(out)
     text = _report(run)
-    if uri_of(out) is None and out.is_file() and (size := out.stat().st_size):
+    if uri_of(out) is None and out.is_file():
         with out.open("rb") as file:
-            begins = file.read(min(size, 100)).lstrip().lower()
-        if not begins.startswith((b"<!doctype html", b"<html")):
+            begins = file.read(100).removeprefix(codecs.BOM_UTF8).lstrip().lower()
+        if begins and not begins.startswith((b"<!doctype html", b"<html")):
             raise InputError(f"--out {out}", "is a file that is no page", "name a page: --out report.html")
     with file_at(out) as page:
         make_folder(page.parent)

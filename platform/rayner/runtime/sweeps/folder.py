@@ -33,6 +33,7 @@ RAY = "ray"
 _FOLDERS = (TRIALS, CORPORA, RAY, "tensorboard", "winner")
 _FILES = ("best.yaml", "result.json", "report.html", "mlflow_run", SWEEP)
 """What a sweep writes, its mark last; the example sets are hidden."""
+WRITTEN = (*_FOLDERS, ".examples", *_FILES)
 
 
 def claim_folder(out: Path, fresh: bool, config: Mapping[str, Any]) -> str:
@@ -150,7 +151,7 @@ def _check_config(out: Path, config: Mapping[str, Any]) -> None:
 
 def _clear(out: Path) -> None:
     """Remove what a sweep writes, and nothing else that may lie in the folder."""
-    _remove(out, (*_FOLDERS, ".examples", *_FILES))
+    _remove(out, WRITTEN)
 
 
 def _remove(out: Path, names: Iterable[str]) -> None:

@@ -25,7 +25,9 @@ from rayner.runtime.run_folder import check_apart, check_no_training
 from rayner.runtime.shared_folder import check_nodes, marker_file
 from rayner.runtime.sweeps.corpora import FOLDER as CORPORA
 from rayner.runtime.sweeps.corpora import Corpora, cut_corpora
+from rayner.runtime.sweeps.domains import extremes
 from rayner.runtime.sweeps.folder import (
+    WRITTEN,
     add_seconds,
     check_data,
     check_own_sweep,
@@ -95,7 +97,8 @@ def sweep(
     config = sweep_config(space, recipe, settings)
     # Before the place is opened, which takes it over from a training that runs there.
     check_no_training(Path(out))
-    check_apart(named_paths(recipe), out)
+    searched = [(key, value) for key, domain in space.domains.items() for value in extremes(domain)]
+    check_apart(named_paths(recipe, searched), out, WRITTEN)
     if uri_of(out) is None:
         check_own_sweep(Path(out))
     with kept_in_place(out, DOING, fresh=fresh) as (folder, publication):

@@ -125,7 +125,7 @@ def train_until(
     launch = Launch(task, out, workers, watch or watcher(task.metric), epochs, publication)
     if publication is not None:
         return _train_in(replace(launch, out=out.resolve()), fresh, cache)
-    check_apart(named_paths(recipe), out)
+    check_apart(named_paths(recipe), out, _WRITTEN)
     if uri_of(out) is None:
         check_out(Path(out))
         # The files of a sweep are no others': it is refused as one, once its folder is locked.
