@@ -70,7 +70,7 @@ def build(folder: Path, workers: int, ends: bool) -> dict[str, Any]:
     recipe = parse_recipe(values, "benchmark")
     task, begun = train_task(recipe), time.monotonic()
     before = peak_of("self")
-    found = build_examples(task, "train", folder / "cache", workers)
+    found = build_examples(task, folder / "cache", workers)
     dev = find_units(task, "dev", folder / "cache", workers)
     if ends:
         save_checkpoint(folder / "run/best", task, task.build(), {"f1": 0.0})

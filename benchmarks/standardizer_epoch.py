@@ -77,7 +77,7 @@ def measure(folder: Path, neighbours: int) -> dict[str, Any]:
         return found
 
     timed("names", lambda: task.strings)
-    examples = timed("examples", lambda: build_examples(task, "train", folder / "cache"))
+    examples = timed("examples", lambda: build_examples(task, folder / "cache"))
     dev = find_units(task, "dev", folder / "cache")
     sent = timed("n-grams", lambda: task.for_workers(dev))
     mentions = read_all(sent, dev)

@@ -119,7 +119,8 @@ def test_what_is_kept_in_place_starts_over(monkeypatch: pytest.MonkeyPatch, modu
     if module is sweeps:
         for name in ("check_space", "planned_settings", "sweep_config"):
             monkeypatch.setattr(module, name, lambda *_, **__: None)
-    given: Any = SimpleNamespace(folds=0, held_out=0)
+        monkeypatch.setattr(module, "named_paths", lambda *_: [])
+    given: Any = SimpleNamespace(folds=0, held_out=0, domains={})
     if module is sweeps:
         begin = partial(module.sweep, given, given, Path("out"), given)
     else:
