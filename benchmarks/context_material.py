@@ -19,8 +19,8 @@ from rayner.errors import CorpusError
 from rayner.retrieval.contexts import find_contexts
 from rayner.retrieval.document_sentences import DocumentSentences
 from rayner.supervision.context_rows import ContextRow
+from rayner.tasks.contexts.stage import Candidates, ContextStage
 from rayner.tasks.predict import predict
-from rayner.tasks.sentence_contexts import Candidates, ContextStage
 
 FOLDS = 2
 HEURISTICS = ("before", "after", "surrounding", "bm25", "same_noun", "random")

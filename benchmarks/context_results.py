@@ -57,7 +57,7 @@ from rayner.data.schema import Context, Document, Mention
 from rayner.metrics.spans import precision_recall_f1
 from rayner.retrieval.contexts import PAPER_METHODS
 from rayner.tasks.checkpoint import load_checkpoint
-from rayner.tasks.context_rankers import load_ranker, place_of_ranker
+from rayner.tasks.contexts.rankers import load_ranker, place_of_ranker
 from rayner.tasks.predict import predict
 
 BOOK = " (book)"

@@ -35,9 +35,9 @@ from rayner.data.sentences import split_sentences
 from rayner.models.precision_choice import choose, set_precision
 from rayner.retrieval.contexts import PAPER_METHODS, context_methods, find_contexts
 from rayner.retrieval.document_sentences import DocumentSentences
+from rayner.tasks.contexts.stage import ContextStage
 from rayner.tasks.predict import predict
 from rayner.tasks.registry import parse_recipe, train_task
-from rayner.tasks.sentence_contexts import ContextStage
 
 PAIRS = 8
 """That the loop scores at a time."""

@@ -13,7 +13,7 @@ from rayner.data.schema import UNKNOWN
 from rayner.errors import RecipeError
 from rayner.tasks.recognizer.task import RecognizerTask
 from rayner.tasks.registry import load_recipe, parse_recipe
-from rayner.tasks.tagger import TaggerTask
+from rayner.tasks.tagger.task import TaggerTask
 
 VALUES: dict[str, Any] = {
     "task": "recognizer",

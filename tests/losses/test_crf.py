@@ -13,7 +13,7 @@ from torch import Tensor
 
 from rayner.losses.crf import crf, log_partition
 from rayner.losses.tagging import tagging
-from rayner.tasks.tag_decoding import TagGrammar, log_marginals
+from rayner.tasks.tagger.decoding import TagGrammar, log_marginals
 
 LABELS = 3
 

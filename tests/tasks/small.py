@@ -18,7 +18,7 @@ from rayner.tasks.encoder_task import EncoderTask
 from rayner.tasks.predict import predict
 from rayner.tasks.recognizer.task import RecognizerTask
 from rayner.tasks.registry import parse_recipe
-from rayner.tasks.tagger import TaggerTask
+from rayner.tasks.tagger.task import TaggerTask
 
 T = TypeVar("T", bound=nn.Module)
 

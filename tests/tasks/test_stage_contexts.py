@@ -12,8 +12,8 @@ from rayner.config import ContextSettings
 from rayner.data.schema import Document
 from rayner.errors import CheckpointError, RecipeError
 from rayner.tasks.checkpoint import save_checkpoint
+from rayner.tasks.contexts.stage import ContextStage
 from rayner.tasks.predict import predict
-from rayner.tasks.sentence_contexts import ContextStage
 from rayner.tasks.stages import Pipeline, load_pipeline, read_pipeline
 from tests.serving.checkpoints import ranker_folder
 from tests.tasks.small import DOCUMENTS, corpus, recognizer, tagger, trained

@@ -16,7 +16,7 @@ from rayner.errors import StorageError
 from rayner.models import encoder
 from rayner.models.encoder import load_encoder
 from rayner.retrieval.index_files import read_manifest
-from rayner.tasks.context_rankers import check_ranker
+from rayner.tasks.contexts.rankers import check_ranker
 from rayner.tasks.recognizer.added_types import read_base
 from rayner.tasks.standardizer.fitting import Fitted
 from rayner.tasks.typer.vocabulary import read_vocabulary

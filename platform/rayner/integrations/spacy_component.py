@@ -88,7 +88,7 @@ class RaynerComponent:
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
         """Copy the checkpoints, and what options name, so that the folder can be moved."""
-        from rayner.tasks.context_rankers import save_ranker
+        from rayner.tasks.contexts.rankers import save_ranker
 
         settings = self.settings
 

@@ -20,11 +20,11 @@ from rayner.errors import CheckpointError
 from rayner.models.sources import ENCODER
 from rayner.supervision.context_rows import ContextRow
 from rayner.tasks.checkpoint import Checkpoint
+from rayner.tasks.contexts.stage import ContextStage
 from rayner.tasks.document_task import DocumentTask
 from rayner.tasks.document_windows import Gold, TextWindow, gold_of
 from rayner.tasks.encoder_task import encoders
 from rayner.tasks.predict import predict
-from rayner.tasks.sentence_contexts import ContextStage
 from rayner.tasks.sentence_vectors import sentence_vectors
 
 

@@ -21,8 +21,8 @@ from rayner.errors import CorpusError, RecipeError
 from rayner.files.uris import with_uris
 from rayner.models.encoder import Tokenizer
 from rayner.tasks.base import ParallelMap, Unit
+from rayner.tasks.contexts.in_recipes import SentenceContexts, contexts_of
 from rayner.tasks.document_windows import TextWindow, text_windows
-from rayner.tasks.recipe_contexts import SentenceContexts, contexts_of
 from rayner.tasks.splits import Change, Documents, Split, change_of, document_units, read_documents
 from rayner.tasks.unit_task import UnitTask
 

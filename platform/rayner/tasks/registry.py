@@ -32,6 +32,7 @@ from rayner.errors import InputError, RecipeError
 from rayner.models.encoder import Tokenizer
 from rayner.tasks.base import Mode, Predictor
 from rayner.tasks.chains.task import ChainsTask
+from rayner.tasks.contexts.stage import ContextStage
 from rayner.tasks.coreference import CoreferenceTask
 from rayner.tasks.encoder_task import EncoderTask
 from rayner.tasks.gaussian.task import GaussianOptions, GaussianTask
@@ -44,15 +45,14 @@ from rayner.tasks.kinds.pretraining import PretrainingDocuments
 from rayner.tasks.kinds.stories import Stories
 from rayner.tasks.kinds.typed_mentions import TypedMentions
 from rayner.tasks.predictor_options import Options
-from rayner.tasks.ranker import RankerOptions, RankerTask
+from rayner.tasks.ranker.task import RankerOptions, RankerTask
 from rayner.tasks.recognizer.added_types import with_added_types
 from rayner.tasks.recognizer.adding import recognizer_task
 from rayner.tasks.recognizer.task import RecognizerOptions
-from rayner.tasks.sentence_contexts import ContextStage
 from rayner.tasks.standardizer.options import StandardizerOptions
 from rayner.tasks.standardizer.stage import Entities
 from rayner.tasks.standardizer.task import StandardizerTask
-from rayner.tasks.tagger import TaggerTask
+from rayner.tasks.tagger.task import TaggerTask
 from rayner.tasks.typer.predictor import TypeStage
 from rayner.tasks.typer.task import TyperOptions, TyperTask
 

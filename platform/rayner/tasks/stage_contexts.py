@@ -19,14 +19,14 @@ from rayner.counted import counted
 from rayner.data.schema import Document
 from rayner.errors import RecipeError
 from rayner.tasks.checkpoint import Checkpoint
-from rayner.tasks.context_rankers import (
+from rayner.tasks.contexts.in_recipes import RETRIEVER, SentenceContexts
+from rayner.tasks.contexts.rankers import (
     RankerPlace,
     check_ranker,
     check_ranker_files,
     place_of_ranker,
     version_of_ranker,
 )
-from rayner.tasks.recipe_contexts import RETRIEVER, SentenceContexts
 
 
 class StageContexts(ContextSettings):

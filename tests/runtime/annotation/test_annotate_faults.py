@@ -19,8 +19,8 @@ from rayner.runtime.annotation import attempts
 from rayner.runtime.annotation.answering import Answering
 from rayner.runtime.annotation.attempts import FAULTS, UNTROUBLED, Attempts, note_fault
 from rayner.runtime.faults import WorkerFault
+from rayner.tasks.contexts.stage import ContextStage
 from rayner.tasks.registry import parse_recipe, train_task
-from rayner.tasks.sentence_contexts import ContextStage
 from rayner.tasks.stage_chain import chain
 from tests.runtime.annotation.annotate_model import Capitals, FindsCapitals
 from tests.runtime.annotation.annotate_texts import TEXTS, here, rejects, rows, write_jsonl

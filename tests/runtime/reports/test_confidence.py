@@ -13,7 +13,7 @@ from rayner.runtime.reports.report import report
 from rayner.supervision.context_rows import ContextRow
 from rayner.tasks.kinds.pairs import Pairs
 from rayner.tasks.kinds.typed_mentions import TypedMentions
-from rayner.tasks.pair_splits import Relevance
+from rayner.tasks.ranker.pair_splits import Relevance
 
 
 @pytest.fixture

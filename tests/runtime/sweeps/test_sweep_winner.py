@@ -19,7 +19,7 @@ from rayner.runtime.sweeps.sweep_settings import objectives, sweep_settings
 from rayner.runtime.sweeps.trials import Trial
 from rayner.tasks.base import Output, Progress
 from rayner.tasks.registry import load_recipe, parse_recipe
-from rayner.tasks.tagger import TaggerTask
+from rayner.tasks.tagger.task import TaggerTask
 from tests.runtime.training.several_workers import tiny_recipe
 from tests.tasks.chains.small_chains import chains_recipe
 

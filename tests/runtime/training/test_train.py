@@ -29,7 +29,7 @@ from rayner.runtime.training.train import conclude, train
 from rayner.runtime.training.training_progress import line_of
 from rayner.tasks.corpus_task import CorpusTask
 from rayner.tasks.registry import parse_recipe
-from rayner.tasks.tagger import TaggerTask
+from rayner.tasks.tagger.task import TaggerTask
 from tests.runtime.training.other_recipe import replace_recipe
 from tests.runtime.training.several_workers import tiny_recipe
 from tests.tasks.small import recognizer

@@ -23,7 +23,7 @@ from rayner.retrieval.build import build_index
 from rayner.retrieval.combiner import Combiner, likeness
 from rayner.supervision.context_rows import ContextRow
 from rayner.tasks.predict import predict
-from rayner.tasks.ranker import Ranker, RankerTask
+from rayner.tasks.ranker.task import Ranker, RankerTask
 from rayner.tasks.registry import parse_recipe
 from rayner.tasks.standardizer import fitting
 from rayner.tasks.standardizer.candidate_rows import FOLDS, candidate_rows

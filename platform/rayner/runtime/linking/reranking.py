@@ -23,7 +23,7 @@ from rayner.runtime.run_folder import check_writable
 from rayner.supervision.context_rows import row_to_json
 from rayner.tasks.checkpoint import save_checkpoint
 from rayner.tasks.checkpoint_files import MANIFEST
-from rayner.tasks.context_rankers import check_ranker
+from rayner.tasks.contexts.rankers import check_ranker
 from rayner.tasks.predict import predict
 from rayner.tasks.stages import checkpoint_in
 from rayner.tasks.standardizer.candidate_rows import candidate_rows

@@ -19,7 +19,7 @@ from rayner.errors import CheckpointError
 from rayner.losses.gaussian import Gaussians, divergences
 from rayner.tasks.checkpoint_files import HINT
 from rayner.tasks.document_windows import TextWindow
-from rayner.tasks.tags import TagPredictor, Tags, TagTask
+from rayner.tasks.tagger.tags import TagPredictor, Tags, TagTask
 
 FILE = "support.safetensors"
 _AT_ONCE = 1 << 14

@@ -33,7 +33,7 @@ from rayner.tasks.gaussian.neighbours import Neighbours, Support, encoded, group
 from rayner.tasks.kinds.documents import documents_of
 from rayner.tasks.predictor_options import Options
 from rayner.tasks.sharing import from_first, shares
-from rayner.tasks.tags import TagBatch, TagTask
+from rayner.tasks.tagger.tags import TagBatch, TagTask
 from rayner.tasks.uncertainty import OfWords
 
 log = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ from rayner.metrics.ranking import relevance_intervals
 from rayner.supervision.context_rows import ContextRow, row_to_json
 from rayner.tasks.base import Mode, ParallelMap, Predictor
 from rayner.tasks.kinds.base import FOLDER, Card, GoldItems, Kind, Source, lines_file
-from rayner.tasks.pair_splits import Relevance, parts_of_pairs, read_pairs, together
+from rayner.tasks.ranker.pair_splits import Relevance, parts_of_pairs, read_pairs, together
 
 _SCHEMA = pa.schema(
     [

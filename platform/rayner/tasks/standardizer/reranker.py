@@ -13,7 +13,7 @@ from rayner.data.schema import Entity
 from rayner.metrics.linking import RANKS
 from rayner.retrieval.entity_table import EntityTable
 from rayner.retrieval.names import Found
-from rayner.tasks.ranker import Ranker
+from rayner.tasks.ranker.task import Ranker
 
 RERANKER = "reranker"
 """The folder of a standardizer's checkpoint in which that of its re-ranker lies."""

@@ -30,7 +30,7 @@ from rayner.retrieval.entity_index import EntityIndex
 from rayner.retrieval.index_folder import open_index
 from rayner.tasks.base import Examples, Metric, Output, ParallelMap, Parts, Progress, Seed, Size, State, Unit
 from rayner.tasks.checkpoint_files import Place
-from rayner.tasks.context_rankers import load_trained_ranker, version_of_ranker
+from rayner.tasks.contexts.rankers import load_trained_ranker, version_of_ranker
 from rayner.tasks.document_windows import SPECIAL_TOKENS
 from rayner.tasks.encoder_task import EncoderTask
 from rayner.tasks.sharing import fill, from_first

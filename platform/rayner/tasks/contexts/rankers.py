@@ -29,8 +29,8 @@ from rayner.tasks.checkpoint_files import (
     task_in,
 )
 from rayner.tasks.encoder_task import default_device, load_trained
-from rayner.tasks.pair_ranker import PairRanker, PretrainedRanker
-from rayner.tasks.ranker import Ranker, RankerTask
+from rayner.tasks.ranker.pair_ranker import PairRanker, PretrainedRanker
+from rayner.tasks.ranker.task import Ranker, RankerTask
 
 RankerPlace = Path | str
 """The folder of a checkpoint or of a model of transformers; as a text the id of a model of Hugging Face."""

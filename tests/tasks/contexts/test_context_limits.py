@@ -10,9 +10,9 @@ import pytest
 from rayner.config import ContextSettings
 from rayner.config.documents import ContextMethod
 from rayner.data.schema import Document
+from rayner.tasks.contexts.stage import ContextStage
 from rayner.tasks.predict import predict
 from rayner.tasks.registry import parse_recipe, train_task
-from rayner.tasks.sentence_contexts import ContextStage
 from tests.tasks.small import built, tagger
 from tests.tasks.small_pairs import ranker_recipe
 

@@ -22,9 +22,9 @@ from rayner.retrieval.contexts import PAPER_METHODS
 from rayner.supervision.context_rows import ContextRow
 from rayner.tasks.base import Counts, Metric, Output, ParallelMap, Progress, Seed, Unit
 from rayner.tasks.document_windows import SPECIAL_TOKENS
-from rayner.tasks.pair_ranker import PairRanker
-from rayner.tasks.pair_splits import pair_units, read_unit
 from rayner.tasks.predictor_options import Options
+from rayner.tasks.ranker.pair_ranker import PairRanker
+from rayner.tasks.ranker.pair_splits import pair_units, read_unit
 from rayner.tasks.sentence_vectors import sentence_vectors
 from rayner.tasks.unit_task import UnitTask
 

@@ -14,7 +14,7 @@ from rayner.data.readers import files
 from rayner.errors import CorpusError, FileError
 from rayner.supervision.context_rows import ContextRow, row_to_json
 from rayner.tasks.base import Unit
-from rayner.tasks.pair_splits import pair_units, read_unit
+from rayner.tasks.ranker.pair_splits import pair_units, read_unit
 
 
 def pairs_in(folder: Path, relevant: Sequence[bool], dev_fraction: float = 0) -> PairSettings:

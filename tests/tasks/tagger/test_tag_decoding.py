@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rayner.tasks.tag_decoding import TagGrammar, log_marginals
+from rayner.tasks.tagger.decoding import TagGrammar, log_marginals
 
 LABELS = {
     "BIO": ["O", "B-A", "I-A", "B-B", "I-B"],

@@ -16,11 +16,11 @@ from rayner.data.schema import Document
 from rayner.errors import CheckpointError, InputError, RecipeError
 from rayner.models.rerankers import load_reranker
 from rayner.supervision.context_rows import ContextRow
-from rayner.tasks import recipe_contexts
 from rayner.tasks.checkpoint import load_checkpoint, save_checkpoint
-from rayner.tasks.context_rankers import load_ranker, place_of_ranker
+from rayner.tasks.contexts import in_recipes
+from rayner.tasks.contexts.rankers import load_ranker, place_of_ranker
+from rayner.tasks.contexts.stage import ContextStage
 from rayner.tasks.predict import predict
-from rayner.tasks.sentence_contexts import ContextStage
 from rayner.tasks.stages import load_pipeline, read_pipeline
 from tests.small_rerankers import cross_encoder, t5
 from tests.tasks.small import DOCUMENTS, built, corpus, tagger
@@ -179,7 +179,7 @@ def test_a_ranker_is_loaded_where_the_model_that_asks_it_is(
         asked.append(device)
         return load_ranker(ranker, device, precision)
 
-    monkeypatch.setattr(recipe_contexts, "load_ranker", load)
+    monkeypatch.setattr(in_recipes, "load_ranker", load)
     for place in (tmp_path / "own", tmp_path / "pipeline.yaml"):
         load_pipeline(place, "cpu").with_contexts(BOOK)
     assert asked == ["cpu", "cpu"]

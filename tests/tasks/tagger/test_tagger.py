@@ -17,7 +17,7 @@ from rayner.tasks.base import Progress
 from rayner.tasks.checkpoint import load_checkpoint, save_checkpoint
 from rayner.tasks.predict import predict
 from rayner.tasks.predictor_options import Options
-from rayner.tasks.tags import Tags
+from rayner.tasks.tagger.tags import Tags
 from tests.tasks.small import built, collated, corpus, found, marked, recognizer, spans, tagger, trained
 
 TASKS = {

@@ -23,13 +23,13 @@ from rayner.runtime.annotation.annotate import annotate
 from rayner.runtime.evaluation.evaluate import evaluate
 from rayner.runtime.reports.report import report
 from rayner.runtime.training.train import train
-from rayner.tasks import recipe_contexts
 from rayner.tasks.checkpoint import load_checkpoint
+from rayner.tasks.contexts import in_recipes
+from rayner.tasks.contexts.stage import ContextStage, in_turn
 from rayner.tasks.document_windows import SPECIAL_TOKENS, text_windows
 from rayner.tasks.predict import predict
-from rayner.tasks.ranker import RankerOptions
+from rayner.tasks.ranker.task import RankerOptions
 from rayner.tasks.registry import parse_recipe, train_task
-from rayner.tasks.sentence_contexts import ContextStage, in_turn
 from rayner.tasks.stages import load_pipeline, read_pipeline
 from tests.runtime.training.several_workers import tiny_recipe
 from tests.tasks.small import found, marked, recognizer, spans, tagger, trained
@@ -286,7 +286,7 @@ def test_contexts_are_remembered_by_their_characters(
 ) -> None:
     """A process that annotates novels must not keep hundreds of them."""
     own = load_checkpoint(with_ranker[1], "cpu").task.contexts
-    monkeypatch.setattr(recipe_contexts, "_REMEMBERED", 500)
+    monkeypatch.setattr(in_recipes, "_REMEMBERED", 500)
     books = [replace(BOOK, document_id=str(number)) for number in range(10)]
     found = [own.of(book) for book in books]
     assert own.of(books[-1]).sentence_contexts is found[-1].sentence_contexts
@@ -294,7 +294,7 @@ def test_contexts_are_remembered_by_their_characters(
     sizes = [size for _, size in own._last.values()]
     assert 0 < len(sizes) < 5
     assert sum(sizes) == own._characters <= 500
-    monkeypatch.setattr(recipe_contexts, "_REMEMBERED", 10)
+    monkeypatch.setattr(in_recipes, "_REMEMBERED", 10)
     assert own.of(books[5]) == found[5]
     assert not own._last
 

@@ -15,7 +15,7 @@ from rayner.errors import CheckpointError, InputError
 from rayner.metrics.ranking import THRESHOLD, score_relevance
 from rayner.models.rerankers import PretrainedReranker, ReadPair
 from rayner.supervision.context_rows import ContextRow
-from rayner.tasks.pair_splits import Relevance
+from rayner.tasks.ranker.pair_splits import Relevance
 
 Window = TypeVar("Window", bound=Any)
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from rayner.data.schema import Document
-from rayner.tasks.tag_decoding import TagGrammar, log_marginals
-from rayner.tasks.tags import TagPredictor, Tags
+from rayner.tasks.tagger.decoding import TagGrammar, log_marginals
+from rayner.tasks.tagger.tags import TagPredictor, Tags
 
 LABELS = ["O", "B-X", "I-X"]
 

@@ -21,7 +21,7 @@ from rayner.files.run_checkpoints import checkpoint_of
 from rayner.models.encoder import Encoder, load_encoder, load_tokenizer
 from rayner.models.sources import WEIGHTS, weights_digest
 from rayner.retrieval.nouns import noun_tagger
-from rayner.tasks.context_rankers import (
+from rayner.tasks.contexts.rankers import (
     RankerPlace,
     check_ranker,
     digest_of_ranker,
@@ -29,9 +29,9 @@ from rayner.tasks.context_rankers import (
     place_of_ranker,
     save_ranker,
 )
+from rayner.tasks.contexts.stage import ContextStage
 from rayner.tasks.encoder_task import default_device
 from rayner.tasks.predict import predict
-from rayner.tasks.sentence_contexts import ContextStage
 from rayner.tasks.sentence_vectors import sentence_vectors
 
 RANKER = "ranker"

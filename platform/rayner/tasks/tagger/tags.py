@@ -21,7 +21,7 @@ from rayner.models.encoder import Tokenizer
 from rayner.tasks.base import Seed, Size
 from rayner.tasks.document_task import DocumentTask
 from rayner.tasks.document_windows import Gold, TextWindow, pad
-from rayner.tasks.tag_decoding import TagGrammar, log_marginals
+from rayner.tasks.tagger.decoding import TagGrammar, log_marginals
 
 R = TypeVar("R", bound=DocumentRecipe)
 

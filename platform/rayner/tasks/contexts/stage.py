@@ -1,6 +1,6 @@
 """Which other sentences of its document each sentence is read with (papers/001, section 4).
 
-The stage `contexts` of a pipeline; `recipe_contexts` asks it for tasks whose recipe has a `context`.
+The stage `contexts` of a pipeline; `in_recipes` asks it for tasks whose recipe has a `context`.
 """
 
 from __future__ import annotations

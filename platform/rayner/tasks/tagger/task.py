@@ -19,7 +19,7 @@ from rayner.models.encoder import Tokenizer
 from rayner.models.tagger import Tagger
 from rayner.tasks.base import Counts, Output, Progress
 from rayner.tasks.sharing import from_first, shares
-from rayner.tasks.tags import OUTSIDE, TagBatch, TagPredictor, TagTask
+from rayner.tasks.tagger.tags import OUTSIDE, TagBatch, TagPredictor, TagTask
 from rayner.tasks.uncertainty import OfWords
 
 CALIBRATION_WORDS = 50_000

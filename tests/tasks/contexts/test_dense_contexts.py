@@ -15,9 +15,9 @@ from rayner.data.schema import Document
 from rayner.errors import InputError
 from rayner.tasks.checkpoint import load_checkpoint, save_checkpoint
 from rayner.tasks.context_gains import context_gains
+from rayner.tasks.contexts.stage import ContextStage
 from rayner.tasks.predict import predict
 from rayner.tasks.registry import parse_recipe, task_of, train_task
-from rayner.tasks.sentence_contexts import ContextStage
 from rayner.tasks.sentence_vectors import LONGEST, sentence_vectors
 from tests.tasks.small import built, corpus, marked, tagger, trained
 from tests.tasks.small_pairs import ranker_recipe
