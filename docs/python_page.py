@@ -70,11 +70,15 @@ With the extra `spacy`, a checkpoint or a pipeline file is a component of spaCy:
     doc = nlp("Ada Lovelace wrote to Charles Babbage.")
 
 `doc.spans["sc"]` has all mentions, `doc.ents` those of which no two overlap, both with the entity as
-`kb_id_`. `doc.user_data["rayner"]` has scores, fine types and candidates, in the order of `doc.spans["sc"]`.
-Mentions begin and end at spaCy's tokens. Of a model that reads other words (`windows.words: text`) they are
-widened to whole tokens, and `doc.user_data["rayner"]` has the offsets that it found. Other keys of `config`
-are `device`, `spans_key` (null: no `doc.spans`) and `ents` (false: `doc.ents` is left alone). `nlp.to_disk`
-copies the checkpoints, and what the options or the pipeline file name."""
+`kb_id_`. `doc.spans["sc"].attrs["rayner"]` has scores, fine types and candidates, in their order, and so
+has `doc.user_data["rayner"]`, of the last such component of several. Mentions begin and end at spaCy's
+tokens. Of a model that reads other words (`windows.words: text`) they are widened to whole tokens, and the
+attributes have the offsets that it found. Entities that a component before it has set, such as an
+`entity_ruler`, stay in `doc.ents`, and mentions that overlap one are in `doc.spans` alone, as other
+components of spaCy keep what they find there. What finds no mentions itself, such as a typer, takes those
+of such a component before it with the same `spans_key`, and what else `doc.ents` has. Other keys of
+`config` are `device`, `spans_key` (null: no `doc.spans`) and `ents` (false: `doc.ents` is left alone).
+`nlp.to_disk` copies the checkpoints, and what the options or the pipeline file name."""
 GROUPS = {
     "Loading and predicting": ("load", "Pipeline", "Options", "Answer"),
     "Documents and entities": ("Document", "Mention", "Candidate", "Context", "Type", "Entity"),

@@ -87,8 +87,9 @@ def load(
         precision: `float32`, `bfloat16`, `float16`, or `auto`, the faster of the first two by a timing; by
             default float32 on a CPU and bfloat16 on a GPU that has it. `version` of the result's `settings`
             names it.
-        options: of the checkpoint's task: `types` (one that the model learned needs only its name), `shift`,
-            `overlap` of a recognizer; `index`, `top_k`, `operating_point`, `nil_share` of a standardizer.
+        options: of the checkpoint's task: `types` (of one that the model learned the name is enough:
+            `["person"]`), `shift`, `overlap` of a recognizer; `index`, `top_k`, `operating_point`,
+            `nil_share` of a standardizer.
 
     Raises:
         CheckpointError: the folder is no checkpoint, or is damaged.

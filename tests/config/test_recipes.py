@@ -73,7 +73,7 @@ def test_a_key_of_another_task_is_unknown(tmp_path: Path) -> None:
         ({"types": "auto"}, "types: 'auto' is no list; a typer alone takes its types from the corpus"),
         ({"corpus": {"train": "x\ny"}}, r"train: 'x\\ny' is no list; write `\[\.\.\.\]`, or a line"),
         ({"corpus": {"train": "x.jsonl"}}, r"corpus\.train: 'x\.jsonl' is no list; write `\[x\.jsonl\]`"),
-        ({"types": ["PER"]}, r"types\.0: 'PER' has no keys; write `name: ...`, and beside it"),
+        ({"types": [3]}, r"types\.0: 3 has no keys; write `name: ...`, and beside it"),
         ({"training": 3}, r"training: 3 has no keys; it may have .*epochs"),
         ({"training": {"epochs": "many"}}, r"training\.epochs: .*integer"),
         ({"training": {"epochs": 0}}, r"training\.epochs: .*greater than 0"),

@@ -215,3 +215,48 @@ def test_a_file_that_an_option_names_moves_along(factory: Any, tmp_path: Path) -
     nlp.to_disk(tmp_path / "saved")
     support.unlink()
     assert known(library().load(tmp_path / "saved")(text)) == answer
+
+
+def test_entities_that_are_there_stay(folder: Path, factory: Any) -> None:
+    nlp, text = library().blank("en"), "Ada Lovelace saw Oslo"
+    nlp.add_pipe("entity_ruler").add_patterns([{"label": "NAME", "pattern": "Lovelace"}])
+    nlp.add_pipe("rayner", config={"checkpoint": str(folder / "recognizer")})
+    found = (Mention(0, 12, "PER"), Mention(17, 21, "LOC"))
+    answer = SimpleNamespace(predict=lambda given: [replace(d, mentions=found) for d in given])
+    nlp.get_pipe("rayner")._pipeline = answer
+    doc = nlp(text)
+    assert [(e.text, e.label_) for e in doc.ents] == [("Lovelace", "NAME"), ("Oslo", "LOC")]
+    assert [(s.text, s.label_) for s in doc.spans["sc"]] == [("Ada Lovelace", "PER"), ("Oslo", "LOC")]
+
+
+def test_what_one_component_found_another_goes_on_with(folder: Path, factory: Any) -> None:
+    """As a typer does: it finds no mentions, and keeps scores, nested mentions and entities of a ruler."""
+    nlp, text = library().blank("en"), "Ada Lovelace saw Oslo"
+    nlp.add_pipe("rayner", "finds", config={"checkpoint": str(folder / "recognizer")})
+    nlp.add_pipe("entity_ruler").add_patterns([{"label": "VERB", "pattern": "saw"}])
+    nlp.add_pipe("rayner", "types", config={"checkpoint": str(folder / "recognizer")})
+    nlp.add_pipe("rayner", "other", config={"checkpoint": str(folder / "recognizer"), "spans_key": "other"})
+    found = (Mention(0, 12, "PER", score=0.75), Mention(4, 12, "PER", score=0.5))
+    nlp.get_pipe("finds")._pipeline = SimpleNamespace(
+        predict=lambda given: [replace(d, mentions=found) for d in given]
+    )
+    nlp.get_pipe("types")._settings = SimpleNamespace(finds_mentions=False)
+    nlp.get_pipe("types")._pipeline = SimpleNamespace(
+        predict=lambda given: [
+            replace(d, mentions=tuple(replace(m, types=(("/x", 1.0),)) for m in d.mentions)) for d in given
+        ]
+    )
+    nlp.get_pipe("other")._pipeline = SimpleNamespace(predict=lambda given: given)
+    doc = nlp(text)
+    rows = doc.spans["sc"].attrs["rayner"]
+    assert [(row["start"], row["end"], row["type"], row["score"]) for row in rows] == [
+        (0, 12, "PER", 0.75),
+        (4, 12, "PER", 0.5),
+        (13, 16, "VERB", None),
+    ]
+    assert all(row["types"] for row in rows)
+    assert [e.text for e in doc.ents] == ["Ada Lovelace", "saw"]
+    assert len(doc.spans["sc"]) == 3
+    assert doc.spans["other"].attrs["rayner"] == doc.user_data["rayner"] == []
+    again = library().tokens.Doc(nlp.vocab).from_bytes(doc.to_bytes())
+    assert again.spans["sc"].attrs["rayner"] == rows

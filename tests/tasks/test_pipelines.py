@@ -194,3 +194,18 @@ def test_a_generator_runs_in_the_thread_of_its_caller(
 
     assert len(rayner.load(tmp_path / "best", "cpu").predict(texts())) == 40 * len(corpus())
     assert readers == {threading.current_thread()}
+
+
+def test_a_file_in_place_of_a_checkpoint_is_named(folder: Path) -> None:
+    inner = written(folder, ["mentions"]).rename(folder / "inner.yaml")
+    with pytest.raises(RecipeError, match=r"stages\.0\.checkpoint: is a file; name a folder, or"):
+        read_pipeline(written(folder, [inner.name]))
+
+
+def test_paths_may_be_file_uris(folder: Path) -> None:
+    path = folder / "pipeline.yaml"
+    entities = {"checkpoint": f"file://{folder}/entities", "index": f"file://{folder}/index"}
+    path.write_text(yaml.safe_dump({"stages": [entities]}))
+    for given in (path, f"file://{path}"):
+        (stage,) = read_pipeline(given).stages
+        assert (stage.checkpoint, stage.options.index) == (folder / "entities", folder / "index")  # pyright: ignore

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, PositiveInt, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, PositiveInt, model_validator
 
 from rayner.config.base import BaseRecipe, Fraction, Settings, TrainingSettings
 
@@ -78,8 +78,13 @@ def _distinct(types: tuple[TypeSettings, ...]) -> tuple[TypeSettings, ...]:
     return types
 
 
-Types = Annotated[tuple[TypeSettings, ...], AfterValidator(_distinct)]
-"""Types, each with its own name."""
+def _by_name(types: Any) -> Any:
+    is_list = isinstance(types, list | tuple)
+    return tuple({"name": one} if isinstance(one, str) else one for one in types) if is_list else types
+
+
+Types = Annotated[tuple[TypeSettings, ...], BeforeValidator(_by_name), AfterValidator(_distinct)]
+"""Types, each with its own name, which alone may be written for a type that is no more than that."""
 
 
 class LabelSettings(Settings):

@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 
 from rayner.errors import CheckpointError, RecipeError
+from rayner.files.uris import without_file_scheme
 
 MANIFEST = "checkpoint.json"
 RECIPE = "recipe.yaml"
@@ -26,7 +27,7 @@ def named_checkpoint(named: str, folder: Path, where: str) -> Path:
         RecipeError: a text that is no path. CheckpointError, InputError, StorageError: as `checkpoint_of`.
     """
     try:
-        path = (folder / named).resolve()
+        path = (folder / without_file_scheme(named)).resolve()
     except ValueError:
         what = f"{named!r:.60} is no path: it has a null character or half a surrogate pair"
         raise RecipeError(where, what, "write a path such as RUN/best") from None

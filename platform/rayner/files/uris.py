@@ -15,6 +15,7 @@ _IN_A_PATH = re.compile(rf"(?:.*/)?({_SCHEMES}):/+(.+)", re.DOTALL)
 # What is before a URI is looked for at the beginning of a word: a long one would take its square.
 _SHOWN = re.compile(rf"(?:(?<![^\s'\"])[^\s'\"]*/)?\b({_SCHEMES}):/(?=[^/])")
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+([^/]*)(.*)", re.DOTALL)
+_FILE = re.compile(r"\Afile:/+")
 _SECRET = re.compile(r"[?&][^=&]*(key|secret|token|password|sig|credential)[^=&]*=", re.IGNORECASE)
 _KEYS_ONLY = ("s3", "gs", "gcs")
 _BARE_PERCENT = re.compile("%(?![0-9A-Fa-f]{2})")
@@ -40,6 +41,11 @@ def uri_of(path: str | os.PathLike[str]) -> str | None:
         hint = "give them by the environment, such as AWS_ENDPOINT_URL and AWS_REGION"
         raise InputError(uri.partition("?")[0], "has options after a question mark", hint)
     return uri
+
+
+def without_file_scheme(path: str | os.PathLike[str]) -> str:
+    """The path of a `file:///` URI; anything else as it is."""
+    return _FILE.sub("/", os.fspath(path))
 
 
 def quoted(uri: str) -> str:

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spacy.language import Language
-from spacy.tokens import Doc, Span
+from spacy.tokens import Doc, Span, SpanGroup
 from spacy.util import filter_spans, minibatch
 
-from rayner.data.schema import Document, Mention, mention_to_row
+from rayner.data.schema import Document, Mention, mention_from_row, mention_to_row
 from rayner.errors import InputError
 from rayner.files.fetching import local
 from rayner.files.folders import replace_folder
@@ -21,16 +21,20 @@ if TYPE_CHECKING:
     from rayner.tasks.stages import Pipeline, PipelineSettings
 
 SETTINGS = "rayner.json"
+ROWS = "rayner"
+"""Where documents and their groups of spans have what is known of each mention."""
 
 
 class RaynerComponent:
     """Finds mentions in spaCy documents, whose tokens are the words: mentions begin and end at tokens.
 
     `doc.spans[spans_key]` has all mentions, `doc.ents` those of which no two overlap, the longest and first,
-    both with the entity as `kb_id_`; `doc.user_data["rayner"]` has all that is known of each (scores, fine
-    types, candidates), in the order of `doc.spans`. A model that reads other words than spaCy's tokens may
-    find a part of one: its offsets are in `doc.user_data`, the whole token in the others. A model that finds
-    no mentions itself is given those of `doc.ents`.
+    both with the entity as `kb_id_`. All that is known of each (scores, fine types, candidates) is in
+    `doc.spans[spans_key].attrs["rayner"]`, in their order, and in `doc.user_data["rayner"]`, where the last
+    such component puts its own. A model that reads other words than spaCy's tokens may find a part of one:
+    its offsets are there, the whole token in the others. Entities that components before it have set stay,
+    and no mention that overlaps one comes into `doc.ents`. A model that finds no mentions itself is given
+    those of such a component before it, of the same `spans_key`, and the others of `doc.ents`.
 
     Args:
         checkpoint: a folder such as `RUN/best`, or a pipeline file; it is loaded when the first document
@@ -81,7 +85,7 @@ class RaynerComponent:
         settings = self.settings
         self._pipeline = self._pipeline or settings.pipeline(self.device)
         for docs in minibatch(stream, batch_size):
-            given = [_document(str(i), doc, not settings.finds_mentions) for i, doc in enumerate(docs)]
+            given = [self._document(str(number), doc) for number, doc in enumerate(docs)]
             for doc, found in zip(docs, self._pipeline.predict(given), strict=True):
                 self._set(doc, found.mentions)
                 yield doc
@@ -145,14 +149,41 @@ class RaynerComponent:
         self._settings, self._pipeline = PipelineSettings(tuple(stages), content["is_file"]), None
         return self
 
+    def _document(self, document_id: str, doc: Doc) -> Document:
+        """The spaCy document as ours; ids are only told apart within a batch."""
+        words = tuple((t.idx, t.idx + len(t)) for t in doc if not t.is_space)
+        sentences = None
+        if doc.has_annotation("SENT_START"):
+            sentences = tuple((sentence.start_char, sentence.end_char) for sentence in doc.sents)
+        mentions = () if self.settings.finds_mentions else self._mentions_in(doc)
+        return Document(document_id, doc.text, tuple(mentions), words, sentences, doc.lang_ or None)
+
+    def _mentions_in(self, doc: Doc) -> list[Mention]:
+        """Those that such a component has found, and the entities that are none of them."""
+        key = self.spans_key
+        rows = doc.spans[key].attrs.get(ROWS, ()) if key is not None and key in doc.spans else ()
+        found = [mention_from_row(row) for row in rows]
+        known = {(span.start, span.end) for span in (_span(doc, mention) for mention in found)}
+        others = [entity for entity in doc.ents if (entity.start, entity.end) not in known]
+        found += [Mention(e.start_char, e.end_char, e.label_, e.kb_id_ or None) for e in others]
+        return sorted(found, key=lambda mention: (mention.start, -mention.end))
+
     def _set(self, doc: Doc, mentions: Sequence[Mention]) -> None:
         spans = [_span(doc, mention) for mention in mentions]
+        rows = [mention_to_row(mention) for mention in mentions]
         if self.spans_key is not None:
-            doc.spans[self.spans_key] = spans
+            doc.spans[self.spans_key] = SpanGroup(doc, name=self.spans_key, spans=spans, attrs={ROWS: rows})
         if self.ents:
-            # Mentions that do not overlap may, once they are widened to tokens.
-            doc.set_ents(filter_spans(spans))
-        doc.user_data["rayner"] = [mention_to_row(mention) for mention in mentions]
+            earlier = {(entity.start, entity.end): entity for entity in doc.ents}
+            if not self.settings.finds_mentions and earlier:
+                # What these were given a type, an entity or candidates; others were none before.
+                doc.set_ents(filter_spans([one for one in spans if (one.start, one.end) in earlier]))
+            else:
+                # Mentions that do not overlap may, once they are widened to tokens.
+                taken = {token for entity in doc.ents for token in range(entity.start, entity.end)}
+                free = [one for one in spans if taken.isdisjoint(range(one.start, one.end))]
+                doc.set_ents([*doc.ents, *filter_spans(free)])
+        doc.user_data[ROWS] = rows
 
 
 @Language.factory(
@@ -171,17 +202,6 @@ def make(
 ) -> RaynerComponent:
     """The component, for spaCy's registry."""
     return RaynerComponent(checkpoint, options, device, spans_key, ents)
-
-
-def _document(document_id: str, doc: Doc, with_mentions: bool) -> Document:
-    """The spaCy document as ours; ids are only told apart within a batch."""
-    words = tuple((t.idx, t.idx + len(t)) for t in doc if not t.is_space)
-    sentences = None
-    if doc.has_annotation("SENT_START"):
-        sentences = tuple((sentence.start_char, sentence.end_char) for sentence in doc.sents)
-    given = doc.ents if with_mentions else ()
-    mentions = [Mention(e.start_char, e.end_char, e.label_, e.kb_id_ or None) for e in given]
-    return Document(document_id, doc.text, tuple(mentions), words, sentences, doc.lang_ or None)
 
 
 def _span(doc: Doc, mention: Mention) -> Span:

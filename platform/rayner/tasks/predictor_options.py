@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from rayner.config import Settings
 from rayner.config.recipe_files import explain
 from rayner.errors import InputError
+from rayner.files.uris import without_file_scheme
 
 
 class Options(Settings):
@@ -42,7 +43,8 @@ class Options(Settings):
 
     def rooted(self, folder: Path) -> Self:
         """The options with paths that count from the folder as absolute ones."""
-        return self.model_copy(update={name: folder / getattr(self, name) for name in self.paths()})
+        given = {name: without_file_scheme(getattr(self, name)) for name in self.paths()}
+        return self.model_copy(update={name: folder / path for name, path in given.items()})
 
     def versions(self) -> list[str]:
         """What tells the files that are named from any others, beside the checkpoint's version."""

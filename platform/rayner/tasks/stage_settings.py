@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rayner.errors import InputError, RecipeError
+from rayner.files.uris import without_file_scheme
 from rayner.tasks.card import commands_for
 from rayner.tasks.checkpoint import load_checkpoint, read_recipe, version_of
 from rayner.tasks.predictor_options import Options
@@ -59,7 +60,7 @@ def absolute(path: Any) -> Path:
     if not isinstance(path, str | PathLike) or not str(path):
         hint = "give a folder such as RUN/best, or a pipeline file"
         raise InputError("checkpoint", f"{path!r:.60} names none", hint)
-    return Path(path).absolute()
+    return Path(without_file_scheme(path)).absolute()
 
 
 def never_learned(stages: Iterable[StageSettings]) -> dict[str, Any]:

@@ -328,6 +328,9 @@ def _stage(value: Any, where: str, folder: Path) -> StageSettings:
     if not isinstance(value, dict) or not isinstance(value.get("checkpoint"), str):
         raise RecipeError(where, "names no checkpoint", "write `checkpoint: RUN/best`")
     checkpoint = named_checkpoint(value["checkpoint"], folder, f"{where}.checkpoint")
+    if checkpoint.is_file():
+        hint = "name a folder, or list the stages of that file here"
+        raise RecipeError(f"{where}.checkpoint", "is a file", hint)
     recipe = read_recipe(checkpoint)
     record = task_of(recipe)
     if not record.answers:

@@ -236,7 +236,7 @@ def test_a_number_too_long_to_read_is_told(tmp_path: Path) -> None:
         (MIN, MIN | {"ner": [MARKED[0] | {"start": -3}]}, "'Ada'"),
         (MIN, MIN | {"ner": [MARKED[0] | {"end": -4}]}, "'Ada'"),
         (MIN, MIN | {"ner": [{"start": 0, "end": 3, "text": "Ada"}]}, "no mention"),
-        (GLINER, GLINER | {"ner": [[0, 4, "PER"]]}, "a mention of the words 0 to 5 of 4"),
+        (GLINER, GLINER | {"ner": [[0, 4, "PER"]]}, "a mention of the words 0 to 4 of 4"),
         (GLINER, GLINER | {"ner": [[0, "1", "PER"]]}, "a mention of the words 0 to '1' of 4"),
         (GLINER, GLINER | {"ner": {"PER": [0, 1]}}, "`ner` is no list"),
         (GLINER, GLINER | {"ner": [[0, 1]]}, "is no mention"),
@@ -267,3 +267,8 @@ def test_rows_of_ours_and_of_classes_are_none_of_a_tool(tmp_path: Path) -> None:
     ours = {"text": TEXT, "mentions": [], "spans": [], "label": []}
     assert len(read(tmp_path / "a.jsonl", ours, {"text": TEXT, "label": "good"}).documents) == 2
     assert detect(tmp_path / "a.jsonl") == "jsonl"
+
+
+def test_the_end_of_gliner_is_its_last_word(tmp_path: Path) -> None:
+    (reject,) = read(tmp_path / "a.json", GLINER, GLINER | {"ner": [[0, 4, "PER"]]}).rejects
+    assert reject.hint == "count words from 0; the end is the last word"

@@ -130,3 +130,24 @@ def test_an_annotation_that_is_none_is_rejected_alone(tmp_path: Path) -> None:
     reading = read_corpus(tmp_path / "a.json")
     assert [m.type for d in reading.documents for m in d.mentions] == ["X"]
     assert len(reading.rejects) == 4
+
+
+def test_what_is_no_document_is_rejected_alone(tmp_path: Path) -> None:
+    path, good = tmp_path / "x.json", {"id": "8", "passages": [{"offset": 0, "text": "Gout"}]}
+    path.write_text(json.dumps({"documents": [None, good, "text"]}))
+    reading = read_corpus(path)
+    assert [document.document_id for document in reading.documents] == ["8"]
+    assert [reject.what for reject in reading.rejects] == [
+        "not a document of BioC: None is no object",
+        "not a document of BioC: 'text' is no object",
+    ]
+
+
+@pytest.mark.parametrize("location", [{"offset": 0.5, "length": 4}, {"offset": 0, "length": 3.9}])
+def test_fractions_of_a_character_are_no_offsets(tmp_path: Path, location: dict[str, float]) -> None:
+    annotation = {"infons": {"type": "X"}, "locations": [location]}
+    passages = [{"offset": 0, "text": "Gout", "annotations": [annotation]}]
+    (tmp_path / "x.json").write_text(json.dumps({"documents": [{"id": "1", "passages": passages}]}))
+    reading = read_corpus(tmp_path)
+    assert [document.mentions for document in reading.documents] == [()]
+    assert [("is no whole number" in reject.what) for reject in reading.rejects] == [True]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -221,3 +222,53 @@ def test_units_are_one_a_file_with_names_of_their_own(tmp_path: Path) -> None:
 def test_what_is_no_path_is_refused(paths: Any) -> None:
     with pytest.raises(CorpusError, match=r"^paths: .* is no path; give files or folders; .*read_dataset$"):
         read_corpus(paths)
+
+
+def test_names_of_documentation_are_read_where_they_hold_data(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("source.jsonl", "README.jsonl", "good.jsonl", "_u.jsonl", ".hidden.jsonl"):
+        (tmp_path / name).write_text(json.dumps({"text": name}) + "\n")
+    for name in ("README.md", "source.txt", "license.html", "_SUCCESS", "rejects.jsonl"):
+        (tmp_path / name).write_text("about" if name != "_SUCCESS" else "")
+    (tmp_path / "gone.jsonl").symlink_to(tmp_path / "nowhere")
+    assert {document.text for document in read_corpus(tmp_path).documents} == {
+        "source.jsonl",
+        "README.jsonl",
+        "good.jsonl",
+    }
+    find_units(tmp_path)
+    told = [record.getMessage() for record in caplog.records]
+    assert told == [
+        f"left out: {tmp_path}/gone.jsonl is a link to nothing",
+        f"left aside for its name: {tmp_path}/_u.jsonl; name a file itself to have it read",
+    ]
+
+
+def test_a_text_of_such_a_name_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "source.txt").write_text("About Ada.")
+    with pytest.raises(CorpusError, match=r"no files but source\.txt, .*; name the file itself"):
+        find_units(tmp_path)
+    (tmp_path / "ada.txt").write_text("Ada ran.")
+    assert len(find_units(tmp_path)) == 1
+    assert "left aside for its name" in caplog.text
+    assert len(find_units(tmp_path / "source.txt")) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "begin", "hint"),
+    [
+        ("x.jsonl.zst", b"\x28\xb5\x2f\xfd\0\x58\x11", "packed with zstd: unpack it, or pack it as .gz"),
+        ("x.jsonl", gzip.compress(b"Ada", mtime=0), "packed with gzip: let its name end in .gz"),
+    ],
+    ids=["zstd", "gzip"],
+)
+def test_a_packed_file_is_told_to_be_one(tmp_path: Path, name: str, begin: bytes, hint: str) -> None:
+    (tmp_path / name).write_bytes(begin)
+    with pytest.raises(CorpusError, match=hint):
+        read_corpus(tmp_path / name)
+
+
+def test_gz_may_be_in_capitals(tmp_path: Path) -> None:
+    (tmp_path / "X.JSONL.GZ").write_bytes(gzip.compress(b'{"text": "Ada ran."}\n'))
+    assert [document.text for document in read_corpus(tmp_path).documents] == ["Ada ran."]

@@ -159,3 +159,22 @@ def test_words_and_tags_beside_their_text_are_read(tmp_path: Path) -> None:
     assert (document.document_id, [(m.start, m.end) for m in document.mentions]) == ("7", [(0, 3)])
     pq.write_table(pa.table(columns | {"document_id": ["8"]}), tmp_path / "a.parquet")
     assert detect(tmp_path) == "parquet"
+
+
+def test_empty_words_are_in_no_mention(tmp_path: Path) -> None:
+    rows = [
+        {"tokens": ["aphids", "", "on", "rose"], "ner_tags": ["B-X", "I-X", "O", "B-Y"]},
+        {"tokens": ["", "rose"], "ner_tags": ["B-Y", "I-Y"]},
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "x.parquet")
+    reading = read_corpus(tmp_path)
+    assert [d.text for d in reading.documents] == ["aphids on rose", "rose"]
+    found = [[d.text[m.start : m.end] for m in d.mentions] for d in reading.documents]
+    assert found == [["aphids", "rose"], ["rose"]]
+    assert reading.repaired["empty word left out"] == 2
+
+
+def test_a_null_list_of_words_is_told(tmp_path: Path) -> None:
+    rows = [{"tokens": ["a"], "ner_tags": ["B-X"]}, {"tokens": None, "ner_tags": ["O"]}]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "x.parquet")
+    assert [reject.what for reject in read_corpus(tmp_path).rejects] == ["`tokens` is null"]

@@ -241,3 +241,50 @@ def test_plain_text_stays_as_it_is(tmp_path: Path) -> None:
     assert reading.repaired.total() == 1
     (reject,) = reading.rejects
     assert "broken gzip" in reject.what
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "what", "hint"),
+    [
+        ("mentions", {"start": 0}, "`mentions` is {'start': 0}, no list", 'write "mentions": [{"start": 0'),
+        ("mentions", "", "`mentions` is '', no list", 'write "mentions": ['),
+        ("mentions", [[0, 3, "X"]], "`mentions` holds [0, 3, 'X']", 'write {"start": 0, "end": 3, "type"'),
+        ("words", [[0, 3]], "`words` holds [0, 3]", 'write {"start": 0, "end": 3}'),
+        ("sentences", ["abc"], "`sentences` holds 'abc'", 'write {"start": 0, "end": 3}'),
+        (
+            "mentions",
+            [{"start": 0, "end": 3, "type": "X", "head": [0, 1]}],
+            "`head` is [0, 1]",
+            'write "head": {"start"',
+        ),
+    ],
+)
+def test_lists_of_another_form_are_told_how_to_be_written(
+    tmp_path: Path, field: str, value: object, what: str, hint: str
+) -> None:
+    rows = [{"text": "Ada ran."}, {"text": "Ada ran.", field: value}]
+    (tmp_path / "x.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (reject,) = read_corpus(tmp_path).rejects
+    assert reject.what.endswith(what)
+    assert reject.hint.startswith(hint)
+
+
+@pytest.mark.parametrize(
+    ("given", "entity_id"),
+    [
+        ({"entity_ids": "T1|T2"}, "T1|T2"),
+        ({"entity_ids": ["T1", "T2"]}, "T1|T2"),
+        ({"entity_id": ["T1", "T2"]}, "T1|T2"),
+        ({"entity_id": []}, None),
+        ({"entity_id": None, "entity_ids": None}, None),
+        ({"entity_id": "T1", "entity_ids": "T2"}, "T1"),
+    ],
+)
+def test_a_mention_of_a_document_may_have_several_ids(
+    tmp_path: Path, given: dict[str, object], entity_id: str | None
+) -> None:
+    mention = {"start": 0, "end": 3, "type": "PER", **given}
+    (tmp_path / "x.jsonl").write_text(json.dumps({"text": "Ada ran.", "mentions": [mention]}) + "\n")
+    reading = read_corpus(tmp_path)
+    assert [m.entity_id for m in reading.documents[0].mentions] == [entity_id]
+    assert not reading.ignored

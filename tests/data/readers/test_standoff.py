@@ -306,3 +306,30 @@ def test_pubtator_relations_may_be_of_numbers(tmp_path: Path, ids: str) -> None:
 def test_pubtator_offsets_that_are_none_make_no_relation(tmp_path: Path, start: str) -> None:
     reading = _pubtator(tmp_path, ABSTRACT + f"7\t{start}\t12\tGout\tDisease\tD1\n")
     assert [reject.where[-2:] for reject in reading.rejects] == [":3"]
+
+
+@pytest.mark.parametrize("offsets", ["0.0\t4.0", "-1\t-1", "1,200\t1,204", "\t"])
+def test_pubtator_offsets_that_are_both_none_are_no_relation(tmp_path: Path, offsets: str) -> None:
+    reading = _pubtator(tmp_path, ABSTRACT + f"7\t{offsets}\tGout\tDisease\tD1\n")
+    (reject,) = reading.rejects
+    assert "write start and end as whole numbers" in reject.hint
+    assert not reading.ignored
+
+
+def test_pubtator_rows_without_tabs_are_told_so(tmp_path: Path) -> None:
+    (reject,) = _pubtator(tmp_path, ABSTRACT + "7 0 4 Gout Disease D1\n").rejects
+    assert (reject.what, reject.hint) == (
+        "'7 0 4 Gout Disease D1' has no tabs",
+        "write tabs between its fields",
+    )
+
+
+def test_livingner_tables_may_share_their_texts(tmp_path: Path) -> None:
+    header = "filename\tmark\tlabel\toff0\toff1\tspan\n"
+    for name, case in (("train", "one"), ("dev", "two")):
+        (tmp_path / f"{name}.tsv").write_text(f"{header}{case}\tT1\tHUMAN\t0\t3\tAda\n")
+        (tmp_path / f"{case}.txt").write_text("Ada ran.")
+    (tmp_path / "three.txt").write_text("Nobody ran.")
+    reading = read_corpus([tmp_path / "train.tsv", tmp_path / "dev.tsv"])
+    assert {d.document_id: len(d.mentions) for d in reading.documents} == {"one": 1, "two": 1, "three": 0}
+    assert not reading.rejects

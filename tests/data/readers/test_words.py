@@ -92,3 +92,13 @@ def test_brackets_that_do_not_pair_are_rejected(tmp_path: Path) -> None:
     reading = read_corpus(tmp_path / "a.conll", "coreference")
     assert [m.chain for m in reading.documents[0].mentions] == ["6"]
     assert sorted(r.where.rpartition(":")[2] for r in reading.rejects) == ["2", "3", "4"]
+
+
+def test_documents_begin_and_end_at_their_marks(tmp_path: Path) -> None:
+    first = "# newdoc id = a\n# sent_id = 1\n1\tAda\t(person-1)\n\n"
+    second = "# newdoc id = b\n1\tBob\t(person-1)\n# end document\n"
+    unnamed, both = "1\tEve\t(person-1)\n", "# begin document c\n# newdoc id = c\n1\tAl\t(person-1)\n"
+    reading = _read(tmp_path, first + second + unnamed + both)
+    found = {document.document_id: document.text for document in reading.documents}
+    assert found == {"a": "Ada", "b": "Bob", "a:7": "Eve", "c": "Al"}
+    assert not reading.rejects

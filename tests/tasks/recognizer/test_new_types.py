@@ -137,7 +137,7 @@ def test_a_checkpoint_starts_another_task(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("types", "message"),
     [
-        (["LAW"], r"^types\.0: 'LAW' has no keys; write `name: \.\.\.`"),
+        ([["LAW"]], r"^types\.0: \['LAW'\] has no keys; write `name: \.\.\.`"),
         (
             [{"name": "LAW", "descripton": "acts"}],
             r"^types\.0\.descripton: unknown key; did you mean 'descript",
@@ -147,6 +147,11 @@ def test_a_checkpoint_starts_another_task(tmp_path: Path) -> None:
 def test_types_that_are_none_are_named_with_what_they_may_have(types: list[Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         RecognizerOptions.of({"types": types}, "recognizer")
+
+
+def test_a_type_may_be_written_as_its_name_alone() -> None:
+    options = RecognizerOptions.of({"types": ["LAW", {"name": "PER"}]}, "recognizer")
+    assert options == RecognizerOptions.of({"types": [{"name": "LAW"}, {"name": "PER"}]}, "recognizer")
 
 
 @pytest.mark.parametrize(("encoding", "lacks"), [("guideline", "description"), ("prototype", "prototypes")])

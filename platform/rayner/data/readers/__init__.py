@@ -16,6 +16,7 @@ from rayner.data.readers.detect import (
     files_for,
     list_files,
     other_files,
+    unread,
 )
 from rayner.data.readers.formats import FORMATS
 from rayner.data.readers.merge import merge
@@ -59,6 +60,10 @@ def find_units(paths: PathLikes, format: str = "auto") -> list[Unit]:
                 folder = with_uris(str(listing.path))
                 told = f"{folder}: nothing of this folder is read; {told}; name it in a command of its own"
             warn_once(log, told)
+        if named := unread(group, name):
+            more = f" and {counted(len(named) - 1, 'more file')}" if len(named) > 1 else ""
+            first = with_uris(str(named[0]))
+            warn_once(log, f"left aside for its name: {first}{more}; name a file itself to have it read")
     return _units(groups)
 
 

@@ -48,9 +48,13 @@ def read(unit: Unit) -> Reading:
     reading = Reading()
     (path,) = unit.paths
     for number, document in enumerate(_documents(files.read_bytes(path), path), 1):
-        document_id = str(document.get("id") or "") or f"{unit.name}:{number}"
+        document_id = f"{unit.name}:{number}"
+        if isinstance(document, Mapping) and document.get("id"):
+            document_id = str(document["id"])
         where = f"{path}: document {document_id}"
         try:
+            if not isinstance(document, Mapping):
+                raise TypeError(f"{document!r:.40} is no object")
             _add(document, document_id, where, reading)
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             what = f"no field {error}" if isinstance(error, KeyError) else str(error)
@@ -58,7 +62,7 @@ def read(unit: Unit) -> Reading:
     return reading
 
 
-def _documents(data: bytes, path: str) -> Iterator[Mapping[str, Any]]:
+def _documents(data: bytes, path: str) -> Iterator[Any]:
     if not data.strip():
         raise CorpusError(path, "an empty file", "remove it, or restore its content")
     if data.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"<":
@@ -101,7 +105,7 @@ def _add(document: Mapping[str, Any], document_id: str, where: str, reading: Rea
         parts = () if passage.get("text") else given
         first = len(blocks)
         for part in parts or [passage]:
-            offset, own = int(part["offset"]), part.get("text") or ""
+            offset, own = _whole(part["offset"]), part.get("text") or ""
             end = blocks[-1].offset + len(blocks[-1].text) if blocks else offset
             text += "\n" if offset != end else ""
             if offset - end not in (0, 1):
@@ -133,6 +137,13 @@ def _add(document: Mapping[str, Any], document_id: str, where: str, reading: Rea
     reading.add(Document(document_id, text, in_order(mentions), sentences=known), where)
 
 
+def _whole(number: Any) -> int:
+    """An offset or a length: in XML it is text."""
+    if isinstance(number, float) and not number.is_integer():
+        raise ValueError(f"{number} is no whole number")
+    return int(number)
+
+
 def _mention(
     annotation: Mapping[str, Any],
     blocks: Iterable[_Block],
@@ -148,7 +159,7 @@ def _mention(
         what = f"a mention in {len(locations)} parts"
         reading.reject(where, what, "keep one part of it, or leave it out", document_id)
         return None
-    offset, length = int(locations[0]["offset"]), int(locations[0]["length"])
+    offset, length = _whole(locations[0]["offset"]), _whole(locations[0]["length"])
     inside = (b for b in blocks if b.offset <= offset and offset + length <= b.offset + len(b.text))
     block = next(inside, None)
     start = offset if block is None else offset - block.offset + block.start

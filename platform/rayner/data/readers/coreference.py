@@ -16,7 +16,11 @@ from rayner.data.readers.base import Reading, Sample, Unit, in_order
 from rayner.data.readers.wordtext import join_words
 from rayner.data.schema import UNTYPED, Document, Mention
 
-_BEGIN = re.compile(r"#\s*begin document\s*(?:\((?P<id>.*)\); part (?P<part>\d+)|(?P<plain>.*))")
+_BEGIN = re.compile(
+    r"#\s*(?:begin document\s*(?:\((?P<id>.*)\); part (?P<part>\d+)|(?P<plain>.*))"
+    r"|newdoc\b(?:\s+id\s*=)?(?P<new>.*))"
+)
+_END = re.compile(r"#\s*end document\b")
 _BRACKET = re.compile(
     r"(?P<open>\()?(?:(?P<type>[^-()|\d]++)-)?(?P<chain>\d++)(?:-(?P<entity>[^()|]++))?(?P<close>\))?"
 )
@@ -57,18 +61,25 @@ def read(unit: Unit) -> Reading:
     reading = Reading()
     (path,) = unit.paths
     document: _Words | None = None
+    default_id = unit.name
     for number, line in enumerate(files.split_lines(files.read_text(path, reading)), 1):
         begin = _BEGIN.match(line)
         if begin is not None:
+            if begin["new"] is not None and document is not None and not document.count:
+                # Both marks of one document.
+                continue
             _finish(document, path, reading)
             document = _begin(begin, number, f"{unit.name}:{number}")
+        elif _END.match(line):
+            _finish(document, path, reading)
+            document, default_id = None, f"{unit.name}:{number}"
         elif _is_mark(line):
             continue
         elif not line.strip():
             if document is not None and document.sentences[-1]:
                 document.sentences.append([])
         else:
-            document = document or _Words(unit.name, None, number)
+            document = document or _Words(default_id, None, number)
             _row(document, _fields(line), f"{path}:{number}", number, reading)
     _finish(document, path, reading)
     return reading
@@ -76,7 +87,7 @@ def read(unit: Unit) -> Reading:
 
 def _begin(begin: re.Match[str], line: int, default_id: str) -> _Words:
     if begin["id"] is None:
-        return _Words(begin["plain"].strip() or default_id, None, line)
+        return _Words((begin["plain"] or begin["new"] or "").strip() or default_id, None, line)
     part = begin["part"].lstrip("0")
     return _Words(f"{begin['id']}:{part}" if part else begin["id"], begin["id"], line)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,17 +14,21 @@ from typing import Any, NamedTuple
 from rayner.data.json_lines import hint_for
 from rayner.data.readers import brat, files
 from rayner.data.readers.formats import FORMATS
+from rayner.data.warned_once import warn_once
 from rayner.errors import CorpusError
 from rayner.files.fetching import local
 from rayner.files.places import check_name
+from rayner.files.uris import with_uris
+
+log = logging.getLogger(__name__)
 
 PathLikes = str | PathLike[str] | Iterable[str | PathLike[str]]
 
 LOOKED_AT = 5
 """How many files of one folder and suffix are opened to tell their format."""
 
-DOCUMENTATION = ("readme", "license", "licence", "source", "changelog", "rejects")
-OF_A_CONVERSION = ("counts.json", "losses.jsonl")
+_DOCUMENTATION = ("readme", "license", "licence", "source", "changelog", "rejects")
+OF_A_CONVERSION = ("counts.json", "losses.jsonl", "rejects.jsonl")
 """What `corpus convert` leaves beside the documents."""
 _TEXT_SUFFIXES = (
     "",
@@ -51,14 +56,20 @@ _SUFFIXES = {
     "livingner": (".tsv", ".txt"),
     "text": (".txt", ".text"),
 }
+_OF_DATA = frozenset((*chain.from_iterable(_SUFFIXES.values()), *_TEXT_SUFFIXES)) - {"", ".txt", ".text"}
+"""Suffixes of files that hold data, whatever they are called."""
 
 
 class Listing(NamedTuple):
-    """A path as it was given, and its files: itself, or those of the folder that it is."""
+    """A path as it was given, and its files: itself, or those of the folder that it is.
+
+    `aside`: what the folder holds beside them and somebody may miss, as its name says that it is no document.
+    """
 
     path: Path
     files: list[Path]
     is_folder: bool
+    aside: Sequence[Path] = ()
 
 
 def list_files(paths: PathLikes) -> list[Listing]:
@@ -78,7 +89,9 @@ def list_files(paths: PathLikes) -> list[Listing]:
         if not is_folder and not path.is_file():
             # Its format is told by its first bytes, which would be gone when it is read.
             raise CorpusError(str(path), "is a pipe or a device", "write it to a file, and name that")
-        found.append(Listing(path, list(_inside(path)) if is_folder else [path], is_folder))
+        aside: list[Path] = []
+        inside = list(_inside(path, aside)) if is_folder else [path]
+        found.append(Listing(path, inside, is_folder, aside))
     return found
 
 
@@ -118,6 +131,7 @@ def _only_format(listings: Sequence[Listing], otherwise: str = "") -> str:
         hint = otherwise or f"{hint}; or write JSON lines with a `text` each"
         is_utf_16 = files.begins_as_utf_16(strange[0])
         hint = files.FROM_UTF_16 if is_utf_16 else hint_for(_first_line(strange[0]), hint)
+        hint = files.packing_hint(strange[0]) or hint
         raise CorpusError(_named(listings), what, hint)
     several = ", ".join(f"{name} ({path})" for name, path in found.items())
     raise CorpusError(_named(listings), f"several formats: {several}", f"name one of the folders, or {hint}")
@@ -175,19 +189,35 @@ def other_files(listings: Sequence[Listing], format: str) -> list[Path]:
     return sorted(set(_all_files(listings)).difference(kept))
 
 
+def unread(listings: Sequence[Listing], format: str) -> list[Path]:
+    """The files of folders that their names keep from being read, and whose suffix is of the format."""
+    suffixes = _SUFFIXES.get(format, _TEXT_SUFFIXES)
+    found = [path for listing in listings for path in listing.aside if files.suffix(path) in suffixes]
+    # Beside annotations, a text of such a name documents them.
+    return [path for path in found if path.name.startswith("_") or format == "text"]
+
+
+def is_documentation(path: Path) -> bool:
+    """Whether a file of a folder is about the corpus, by its name."""
+    return files.stem(path).lower() in _DOCUMENTATION and files.suffix(path) not in _OF_DATA
+
+
 def _all_files(listings: Sequence[Listing]) -> Iterable[Path]:
     """Each once, in order."""
     found: Iterable[Path] = chain.from_iterable(listing.files for listing in listings)
     if len(listings) > 1:
         found = dict.fromkeys(found)
     if not any(listing.files for listing in listings):
-        raise CorpusError(_named(listings), "no files", "name a file or a folder that holds some")
+        aside = [path.name for listing in listings for path in listing.aside]
+        what = f"no files but {aside[0]}, which its name keeps from being read" if aside else "no files"
+        hint = "name the file itself" if aside else "name a file or a folder that holds some"
+        raise CorpusError(_named(listings), what, hint)
     return found
 
 
-def _inside(folder: Path, known: tuple[Path, ...] = ()) -> Iterator[Path]:
+def _inside(folder: Path, aside: list[Path], known: tuple[Path, ...] = ()) -> Iterator[Path]:
     """The files below a folder, in the order of their paths. Links are followed, to folders only where these
-    lie apart from the `known` ones, which are listed anyhow."""
+    lie apart from the `known` ones, which are listed anyhow. Takes note of what it leaves aside."""
     known = known or (folder.resolve(),)
     try:
         with os.scandir(folder) as entries:
@@ -195,17 +225,25 @@ def _inside(folder: Path, known: tuple[Path, ...] = ()) -> Iterator[Path]:
     except OSError as error:
         raise files.unreadable(folder, error) from None
     for entry in found:
-        if entry.name.startswith((".", "_")):
+        if entry.name.startswith("."):
             continue
         path = folder / entry.name
-        if entry.is_dir(follow_symlinks=False):
-            yield from _inside(path, known)
+        if entry.name.startswith("_"):
+            # Empty ones are the marks that other tools leave, such as `_SUCCESS`.
+            aside += [path] if entry.is_file() and entry.stat().st_size else []
+        elif entry.is_dir(follow_symlinks=False):
+            yield from _inside(path, aside, known)
         elif entry.is_symlink() and path.is_dir():
             target = path.resolve()
             if not any(target.is_relative_to(one) or one.is_relative_to(target) for one in known):
-                yield from _inside(path, (*known, target))
-        elif (path.is_file() if entry.is_symlink() else entry.is_file()) and not _is_aside(path):
-            yield path
+                yield from _inside(path, aside, (*known, target))
+        elif path.is_file() if entry.is_symlink() else entry.is_file():
+            if not _is_aside(path):
+                yield path
+            elif is_documentation(path):
+                aside.append(path)
+        elif entry.is_symlink() and not path.exists():
+            warn_once(log, f"left out: {with_uris(str(path))} is a link to nothing")
 
 
 def _format_of(path: Path) -> str | None:
@@ -217,11 +255,11 @@ def _format_of(path: Path) -> str | None:
 
 
 def _is_aside(path: Path) -> bool:
-    name, stem = path.name, files.stem(path)
-    if stem.lower() in DOCUMENTATION:
+    if is_documentation(path):
         # What somebody annotated is a document, whatever its name.
-        return not any(path.with_name(stem + notes).exists() for notes in (".ann", ".ann.gz"))
-    return name.lower().endswith(".md") or name in OF_A_CONVERSION
+        notes = (path.with_name(files.stem(path) + suffix) for suffix in (".ann", ".ann.gz"))
+        return not any(map(Path.exists, notes))
+    return path.name.lower().endswith(".md") or path.name in OF_A_CONVERSION
 
 
 def _as_paths(paths: PathLikes) -> list[Path]:

@@ -14,6 +14,7 @@ from rayner.files.fetching import local
 
 SAMPLE_BYTES = 1 << 16
 _ZIP = b"PK\x03\x04"
+_PACKED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ": "xz", b"BZh": "bzip2"}
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 FROM_UTF_16 = "convert it: iconv -f utf-16 -t utf-8"
 NOT_GIVEN = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
@@ -32,7 +33,7 @@ def read_bytes(path: str | Path) -> bytes:
     path = local(path)
     try:
         data = path.read_bytes()
-        return gzip.decompress(data) if path.suffix == ".gz" else data
+        return gzip.decompress(data) if is_packed(path) else data
     except (gzip.BadGzipFile, zlib.error, EOFError) as error:
         raise CorpusError(str(path), f"a broken gzip file ({error})", "pack it again") from None
     except NOT_GIVEN as error:
@@ -41,6 +42,11 @@ def read_bytes(path: str | Path) -> bytes:
         # The system's own error of a read does not say of which file.
         error.filename = str(path)
         raise
+
+
+def is_packed(path: str | Path) -> bool:
+    """Whether a file is unpacked with gzip as it is read, by its name."""
+    return str(path).lower().endswith(".gz")
 
 
 def is_fault(error: BaseException) -> bool:
@@ -106,12 +112,12 @@ def text_lines(data: bytes, path: str | Path, reading: Reading, before: int = 0)
         before: the lines of the file before the data.
 
     Raises:
-        CorpusError: nothing of it is UTF-8, but UTF-16 or binary.
+        CorpusError: nothing of it is UTF-8, but UTF-16, packed or binary.
     """
     try:
         text = decode(data, path, before)
     except CorpusError:
-        if _is_utf_16(data):
+        if _is_utf_16(data) or _unpacking(data):
             raise
         text = data.decode(errors="surrogateescape")
     text = text if before else without_mark(text, reading.repaired)
@@ -167,7 +173,7 @@ def sample(path: Path, size: int = SAMPLE_BYTES) -> Sample:
         StorageError: it cannot be read now.
     """
     try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        with gzip.open(path) if is_packed(path) else path.open("rb") as file:
             data = file.read(size)
     except (OSError, EOFError, zlib.error) as error:
         given = not isinstance(error, NOT_GIVEN)
@@ -191,7 +197,7 @@ def stem(path: Path) -> str:
 
 def _stem_and_suffix(name: str) -> tuple[str, str]:
     """As pathlib has them, without making a path for each of a million files."""
-    name = name.removesuffix(".gz")
+    name = name[: -len(".gz")] if name.lower().endswith(".gz") else name
     point = name.rfind(".")
     return (name[:point], name[point:]) if 0 < point < len(name) - 1 else (name, "")
 
@@ -220,6 +226,8 @@ def encoding_hint(data: bytes) -> str:
     """The hint of what is not UTF-8: how to convert it."""
     if data.startswith(_ZIP):
         return "it is a ZIP archive, as spreadsheets are: save the table as CSV, or unpack the archive"
+    if packed := _unpacking(data):
+        return packed
     if _is_utf_16(data):
         return FROM_UTF_16
     return "convert it to UTF-8, for example with iconv -f latin1 -t utf-8"
@@ -232,6 +240,21 @@ def begins_as_utf_16(path: Path) -> bool:
             return file.read(2) in _UTF_16
     except OSError:
         return False
+
+
+def packing_hint(path: Path) -> str | None:
+    """What to do about a file that is packed otherwise than its name says; None of any other."""
+    try:
+        with path.open("rb") as file:
+            return None if is_packed(path) else _unpacking(file.read(8))
+    except OSError:
+        return None
+
+
+def _unpacking(data: bytes) -> str | None:
+    kind = next((kind for magic, kind in _PACKED.items() if data.startswith(magic)), None)
+    hint = "let its name end in .gz" if kind == "gzip" else "unpack it, or pack it as .gz"
+    return kind and f"it is packed with {kind}: {hint}"
 
 
 def _is_utf_16(data: bytes) -> bool:

@@ -36,5 +36,5 @@ def _mention(given: Any, words: Sequence[Span]) -> Mention:
     if not isinstance(given, list) or len(given) != 3 or not isinstance(given[2], str):
         raise RowError(f"{given!r:.40} is no mention", 'write [FIRST_WORD, LAST_WORD, "TYPE"]')
     first, last, type_ = given
-    check_words(first, last + 1 if type(last) is int else last, len(words))
+    check_words(first, last, len(words), end_is_last=True)
     return Mention(words[first][0], words[last][1], type_)

@@ -118,12 +118,18 @@ def _reading(
     for number, row in enumerate(rows):
         document_id = next((str(row[c]) for c in _IDS if row.get(c) is not None), f"{name}:{number}")
         try:
+            if row[words] is None or row[tags] is None:
+                raise ValueError(f"`{words if row[words] is None else tags}` is null")
             found = [_tag(tag, names.get(tags)) for tag in row[tags]]
             if len(found) != len(row[words]):
                 raise ValueError(f"{counted(len(row[words]), 'word')} and {counted(len(found), 'tag')}")
             if None in row[words]:
                 raise ValueError(f"word {row[words].index(None)} is null")
-            good.append((number, document_id, [str(word) for word in row[words]], found))
+            listed = [str(word) for word in row[words]]
+            kept = [place for place, word in enumerate(listed) if word]
+            if len(kept) < len(listed):
+                reading.repaired["empty word left out"] += len(listed) - len(kept)
+            good.append((number, document_id, [listed[i] for i in kept], [found[i] for i in kept]))
         except (ValueError, TypeError, IndexError) as error:
             reading.reject(f"{where}:row {number}", str(error), "give each word a tag", document_id)
     scheme = tag_schemes.scheme_of(found for *_, found in good)

@@ -16,7 +16,7 @@ def parts(unit: Unit) -> list[Unit]:
     """A file as runs of whole lines of about `files.PART_BYTES`; a packed or blank one in one piece."""
     (path,) = unit.paths
     size = files.size_of(path)
-    if path.endswith(".gz") or size < 2 * files.PART_BYTES:
+    if files.is_packed(path) or size < 2 * files.PART_BYTES:
         return [unit]
     found: list[Unit] = []
     begin = place = before = 0

@@ -25,15 +25,15 @@ def units(paths: Sequence[Path]) -> list[Unit]:
     """
     tables = [path for path in paths if files.suffix(path) != ".txt"]
     texts = [path for path in paths if files.suffix(path) == ".txt"]
-    left = dict.fromkeys(texts)
+    named = [_named_in(table) for table in tables]
+    by_any = frozenset[str]().union(*named)
+    left = dict.fromkeys(path for path in texts if path.stem not in by_any)
     owned: list[list[Path]] = []
-    for table in tables:
-        around = {p.stem: p for p in texts or _texts_near(table)}
-        named = {line.split("\t", 1)[0] for line in files.split_lines(files.read_text(table, Reading()))[1:]}
-        keep = [path for stem, path in sorted(around.items()) if stem in named or not texts]
-        owned.append(keep)
-        for path in keep:
-            left.pop(path, None)
+    for table, own in zip(tables, named, strict=True):
+        around = {path.stem: path for path in texts or _texts_near(table)}
+        owned.append([path for stem, path in sorted(around.items()) if stem in own])
+        if not texts:
+            left |= dict.fromkeys(path for stem, path in sorted(around.items()) if stem not in by_any)
     if owned:
         owned[0] += left
     elif left:
@@ -44,6 +44,11 @@ def units(paths: Sequence[Path]) -> list[Unit]:
         Unit("livingner", (str(table), *map(str, sorted(keep))), name)
         for table, keep, name in zip(tables, owned, files.names(tables), strict=True)
     ]
+
+
+def _named_in(table: Path) -> set[str]:
+    """The texts that a table has rows of."""
+    return {line.split("\t", 1)[0] for line in files.split_lines(files.read_text(table, Reading()))[1:]}
 
 
 def matches(sample: Sample) -> bool:

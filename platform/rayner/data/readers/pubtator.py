@@ -53,7 +53,10 @@ def read(unit: Unit) -> Reading:
         fields = line.split("\t")
         if abstract is None or fields[0] != abstract.document_id:
             what = f"{line[:40]!r} belongs to no title or abstract above it"
-            reading.reject(f"{path}:{number}", what, "write ID|t|title and ID|a|abstract before it")
+            hint = "write ID|t|title and ID|a|abstract before it"
+            if abstract is not None and line.split(None, 1)[0] == abstract.document_id:
+                what, hint = f"{line[:40]!r} has no tabs", "write tabs between its fields"
+            reading.reject(f"{path}:{number}", what, hint)
         else:
             abstract.rows.append((number, fields))
     _finish(abstract, path, reading)
@@ -77,8 +80,10 @@ def _finish(abstract: _Abstract | None, path: str, reading: Reading) -> None:
 
 def _is_relation(row: Sequence[str]) -> bool:
     # Of relations such as BioRED's, the ids of genes are numbers: `ID Association 6331 D008133 Novel`.
-    is_named = len(row) > 2 and row[1][:1].isalpha() and not any(map(str.isdigit, row[1]))
-    return is_named or (len(row) > 2 and not _is_offset(row[1]) and not _is_offset(row[2]))
+    # What begins with another character may be an offset that somebody wrote wrongly: 12.0, -1.
+    if len(row) < 3 or not row[1][:1].isalpha():
+        return False
+    return not any(map(str.isdigit, row[1])) or not _is_offset(row[2])
 
 
 def _is_offset(text: str) -> bool:
@@ -107,8 +112,10 @@ def _text(abstract: _Abstract, rows: Sequence[Sequence[str]], reading: Reading) 
 
 def _mention(text: str, row: Sequence[str], where: str, document_id: str, reading: Reading) -> Mention | None:
     if len(row) < 5 or not _is_offset(row[1]) or not _is_offset(row[2]):
-        what = f"{' '.join(row)[:60]!r} is not ID, start, end, text, type"
-        reading.reject(where, what, "write at least five fields between tabs", document_id)
+        what, hint = "is not ID, start, end, text, type", "write at least five fields between tabs"
+        if len(row) > 4:
+            hint = "write start and end as whole numbers, of characters from the title's first"
+        reading.reject(where, f"{' '.join(row)[:60]!r} {what}", hint, document_id)
         return None
     start, end, surface, type_ = int(row[1]), int(row[2]), row[3], row[4].strip()
     if not holds(text, start, end, surface, reading):

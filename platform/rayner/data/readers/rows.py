@@ -13,6 +13,13 @@ from rayner.data.schema import DOCUMENT_SCHEMA, MENTION_FIELDS, Document, Mentio
 _LARGEST = 2**31 - 1
 """Offset that is stored."""
 _FIELDS = frozenset(DOCUMENT_SCHEMA.names) | {"id"}
+_OF_A_MENTION = MENTION_FIELDS | {"entity_ids"}
+_OBJECTS = {
+    "mentions": '{"start": 0, "end": 3, "type": "PER"}',
+    **dict.fromkeys(("words", "sentences"), '{"start": 0, "end": 3}'),
+    "contexts": '{"text": "..."}',
+}
+"""What each element is of the fields that list objects."""
 _BINDER_FIELDS = frozenset(
     {
         *("id", "document_id", "text"),
@@ -49,22 +56,58 @@ def add_row(row: Any, where: str, default_id: str, reading: Reading) -> None:
     if isinstance(row.get("annotated_types"), str):
         reading.reject(where, "annotated_types is a string", "write a list of types", document_id)
         return
+    for name, example in _OBJECTS.items():
+        if row.get(name) is not None and not isinstance(row[name], list):
+            what, hint = f"`{name}` is {row[name]!r:.40}, no list", f'write "{name}": [{example}]'
+            reading.reject(where, what, hint, document_id)
+            return
+    hint = "correct the row"
     try:
         is_binder = "entity_types" in row
         build = _binder if is_binder else document_from_row
-        document = build({**row, "document_id": document_id})
+        document = build({**row, "document_id": document_id, "mentions": _with_one_id(row.get("mentions"))})
         fault = fault_of(document)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        fault = f"missing field {error}" if isinstance(error, KeyError) else str(error)
-        document = None
+        document, fault = None, f"missing field {error}" if isinstance(error, KeyError) else str(error)
+        if found := _no_object(row):
+            fault, hint = found
     if document is None or fault:
-        reading.reject(where, f"not a row of the document schema: {fault}", "correct the row", document_id)
+        reading.reject(where, f"not a row of the document schema: {fault}", hint, document_id)
     else:
         for name in row.keys() - (_BINDER_FIELDS if is_binder else _FIELDS):
             reading.ignored[f"field {name}"] += 1
         if not is_binder:
-            reading.ignored.update(fields_beside(row.get("mentions") or (), MENTION_FIELDS, "mentions"))
+            reading.ignored.update(fields_beside(row.get("mentions") or (), _OF_A_MENTION, "mentions"))
         reading.add(document, where)
+
+
+def _with_one_id(mentions: list[Any] | None) -> list[Any] | None:
+    """The mentions; several ids, in a list or as `entity_ids`, are one string, as corpora write them."""
+    return mentions and [_joined(one) if _has_several(one) else one for one in mentions]
+
+
+def _has_several(mention: Any) -> bool:
+    if not isinstance(mention, dict):
+        return False
+    return "entity_ids" in mention or isinstance(mention.get("entity_id"), list)
+
+
+def _joined(mention: dict[str, Any]) -> dict[str, Any]:
+    rest = {name: value for name, value in mention.items() if name != "entity_ids"}
+    ids = mention["entity_ids"] if mention.get("entity_id") is None else mention["entity_id"]
+    is_list = isinstance(ids, list) and all(isinstance(one, str) for one in ids)
+    return rest | {"entity_id": "|".join(ids) or None if is_list else ids}
+
+
+def _no_object(row: dict[str, Any]) -> tuple[str, str] | None:
+    """What a row holds in place of an object, and how to write it."""
+    for name, example in _OBJECTS.items():
+        for one in row.get(name) or ():
+            if not isinstance(one, dict):
+                return f"`{name}` holds {one!r:.40}", f"write {example}"
+            if not isinstance(head := one.get("head"), dict | None):
+                return f"`head` is {head!r:.40}", 'write "head": {"start": 0, "end": 3}'
+    return None
 
 
 def _binder(row: dict[str, Any]) -> Document:

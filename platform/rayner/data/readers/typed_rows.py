@@ -65,8 +65,13 @@ def typed(words: Sequence[Span], first: int, after: int, names: Sequence[str], h
     )
 
 
-def check_words(first: Any, after: Any, words: int) -> None:
-    """Raise RowError unless `first` and `after` are a stretch of so many words."""
-    if type(first) is not int or type(after) is not int or not 0 <= first < after <= words:
-        what = f"a mention of the words {first!r:.20} to {after!r:.20} of {words}"
-        raise RowError(what, "count words from 0; the end is the word after the last")
+def check_words(first: Any, end: Any, words: int, *, end_is_last: bool = False) -> None:
+    """Raise RowError unless `first` and `end` are a stretch of so many words.
+
+    Args:
+        end_is_last: `end` is the last word, not the one after it.
+    """
+    if type(first) is not int or type(end) is not int or not 0 <= first < end + end_is_last <= words:
+        what = f"a mention of the words {first!r:.20} to {end!r:.20} of {words}"
+        behind = "the last word" if end_is_last else "the word after the last"
+        raise RowError(what, f"count words from 0; the end is {behind}")

@@ -17,7 +17,7 @@ from pyarrow import fs
 from rayner.data.example_shards import canonical
 from rayner.data.readers import files
 from rayner.data.readers.base import as_written
-from rayner.data.readers.detect import DOCUMENTATION, OF_A_CONVERSION
+from rayner.data.readers.detect import OF_A_CONVERSION, is_documentation
 from rayner.errors import CorpusError, InputError
 from rayner.files.manifests import Manifest, find_manifest
 from rayner.files.places import Place, check_name, place_of
@@ -36,8 +36,6 @@ SHARD_BYTES = 64 * 2**20
 BLOCKS = 64
 LEAST_BLOCK, MOST_BLOCK = 2**16, 2**23
 """Blocks are many, so that all actors have work until the end and a killed one loses little."""
-_OF_DOCUMENTATION = ("", ".md", ".txt", ".text")
-_OF_A_CONVERSION = (*OF_A_CONVERSION, "rejects.jsonl")
 _MARKS = {
     **dict.fromkeys(("_jsonl", "_brat", "_rejects.jsonl", "_inputs.arrow", "_writer"), "_annotation.json"),
     "_annotation.json": "_annotation.json",
@@ -292,9 +290,8 @@ def _is_aside(name: str) -> bool:
     """Hidden files, documentation, what a conversion says of itself, and the empty marks of an object
     store's folders."""
     path = Path(name)
-    is_documentation = files.stem(path).lower() in DOCUMENTATION and files.suffix(path) in _OF_DOCUMENTATION
     hidden = any(part.startswith((".", "_")) for part in name.split("/"))
-    return hidden or is_documentation or path.name in _OF_A_CONVERSION
+    return hidden or is_documentation(path) or path.name in OF_A_CONVERSION
 
 
 def _is_hidden(name: str) -> bool:
@@ -311,14 +308,14 @@ def _is_silent(file: _File, names: Collection[str]) -> bool:
     if _is_hidden(file.name) or not file.size:
         return True
     path = Path(file.name)
-    if path.name in _OF_A_CONVERSION:
+    if path.name in OF_A_CONVERSION:
         return str(path.with_name("counts.json")) in names
     own = next((depth for depth, part in enumerate(path.parts) if part.startswith("_")), None)
     if own is not None:
         home = "/".join(path.parts[:own])
         mark = _MARKS.get(path.parts[own])
         return mark is not None and f"{home}/{mark}".lstrip("/") in names
-    return _format(file.name) is None and files.stem(path).lower() in DOCUMENTATION
+    return _format(file.name) is None and is_documentation(path)
 
 
 def _named(found: Sequence[_File]) -> list[Source]:

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rayner.data.readers.base import Reject
-from rayner.data.readers.files import is_fault
+from rayner.data.readers.files import is_fault, is_packed
 from rayner.data.readers.parquet import missing_column
 from rayner.data.schema import DOCUMENT_SCHEMA
 from rayner.errors import first_line
@@ -221,7 +221,7 @@ def _opened(source: Source) -> Iterator[tuple[BinaryIO, Callable[[], int]]]:
     """A file as a stream of bytes, unpacked where its name ends in .gz, and the place in the file."""
     with _bytes_of(source) as raw:
         buffered = io.BufferedReader(raw, _CHUNK)
-        if source.place.path.endswith(".gz"):
+        if is_packed(source.place.path):
             yield gzip.GzipFile(fileobj=buffered), raw.tell  # type: ignore[misc]
         else:
             # Not that of `raw`, which is a buffer ahead: at the end of a small file from its first line on.
