@@ -272,7 +272,8 @@ class DocumentRecipe(BaseRecipe):
 
     corpus: CorpusSettings
     types: Annotated[Types, Field(min_length=1)]
-    """The types to learn: a list, or the name of a YAML file with the list, relative to the recipe."""
+    """The types to learn: a list of types, or of their names, or the name of a YAML file with the list,
+    relative to the recipe."""
     windows: WindowSettings = WindowSettings()
     context: ContextSettings | None = None
     """With it, documents are read sentence by sentence, each with other sentences of its document. Null: in

@@ -109,3 +109,13 @@ def test_a_writer_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
         assert list(tmp_path.iterdir()) == [path]
     else:
         raise AssertionError
+
+
+@pytest.mark.parametrize("name", ["iob2", "pubtator", "brat"])
+def test_two_ids_stay_two(tmp_path: Path, name: str) -> None:
+    ids = ["x|y", "x_y", " s", "s", "a\tb", "a b", "100%", "one|100%"]
+    write = {"iob2": write_iob2, "pubtator": write_pubtator, "brat": write_brat}[name]
+    write([Document(id_, "Ada ran.") for id_ in ids], tmp_path / "out")
+    reading = read_corpus(tmp_path / "out", name if name != "iob2" else "columns")
+    assert len({document.document_id for document in reading.documents}) == len(ids)
+    assert not reading.rejects

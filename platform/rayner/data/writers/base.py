@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -109,6 +110,13 @@ class Written:
 def one_line(text: str) -> str:
     """The text with a space for each tab and line end, so that offsets stay."""
     return text.translate(_SPACES)
+
+
+def escaped(document_id: str, unsafe: re.Pattern[str]) -> str:
+    """The id with `%` and a number for each character that its format has no place for: two ids stay two."""
+    if not unsafe.search(document_id):
+        return document_id
+    return re.sub(f"%|{unsafe.pattern}", lambda match: f"%{ord(match[0]):02X}", document_id)
 
 
 def plain_type(mention: Mention) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import groupby, pairwise
@@ -13,8 +14,10 @@ from rayner.data.readers.columns import DOCUMENT_MARK
 from rayner.data.readers.wordtext import join_words
 from rayner.data.schema import Document, Mention, Span
 from rayner.data.words import find_words
-from rayner.data.writers.base import Losses, Written, one_line, plain_type
+from rayner.data.writers.base import Losses, Written, escaped, one_line, plain_type
 from rayner.files.whole import text_file
+
+_UNSAFE = re.compile(r"[\t\n\r]|^\s|\s$")
 
 
 def write_iob2(documents: Iterable[Document], path: str | PathLike[str]) -> Written:
@@ -63,8 +66,8 @@ def _block(document: Document, losses: Losses) -> tuple[str | None, list[Mention
             held.append(mention)
     if not words:
         return None, []
-    id_ = one_line(document.document_id).strip()
-    losses.drop("white space in a document_id", id_ != document.document_id)
+    id_ = escaped(document.document_id, _UNSAFE)
+    losses.drop("document_id (white space changed)", id_ != document.document_id)
     lines = [f"{DOCUMENT_MARK} ({id_})\tO", ""]
     sentences: list[list[str]] = [[]]
     for place, ((start, end), tag) in enumerate(zip(words, tags, strict=True)):

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from os import PathLike
 from pathlib import Path
 
 from rayner.data.readers.base import entity_of
 from rayner.data.schema import Document, Mention
-from rayner.data.writers.base import Losses, Written, one_line, plain_type
+from rayner.data.writers.base import Losses, Written, escaped, one_line, plain_type
 from rayner.files.whole import text_file
+
+_UNSAFE = re.compile(r"[|\t\n\r]")
 
 
 def write_pubtator(documents: Iterable[Document], path: str | PathLike[str]) -> Written:
@@ -27,8 +30,8 @@ def write_pubtator(documents: Iterable[Document], path: str | PathLike[str]) -> 
 def _block(document: Document, losses: Losses) -> tuple[str, list[Mention]]:
     """The lines of a document, and the mentions that they hold."""
     losses.drop_fields(document, ("entity_id",))
-    id_ = one_line(document.document_id).replace("|", "_")
-    losses.drop("document_id (| and white space changed)", id_ != document.document_id)
+    id_ = escaped(document.document_id, _UNSAFE)
+    losses.drop("document_id (| and tabs or line ends changed)", id_ != document.document_id)
     title, _, body = document.text.partition("\n")
     flat_title, flat_body = (part.replace("\r", " ").replace("\n", " ") for part in (title, body))
     lost = sum(a != b for a, b in zip(title + body, flat_title + flat_body, strict=True))
