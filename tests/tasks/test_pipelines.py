@@ -206,6 +206,6 @@ def test_paths_may_be_file_uris(folder: Path) -> None:
     path = folder / "pipeline.yaml"
     entities = {"checkpoint": f"file://{folder}/entities", "index": f"file://{folder}/index"}
     path.write_text(yaml.safe_dump({"stages": [entities]}))
-    for given in (path, f"file://{path}"):
+    for given in (path, path.as_uri(), f"file://localhost{path}"):
         (stage,) = read_pipeline(given).stages
         assert (stage.checkpoint, stage.options.index) == (folder / "entities", folder / "index")  # pyright: ignore

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from rayner.errors import InputError
 
@@ -15,7 +15,7 @@ _IN_A_PATH = re.compile(rf"(?:.*/)?({_SCHEMES}):/+(.+)", re.DOTALL)
 # What is before a URI is looked for at the beginning of a word: a long one would take its square.
 _SHOWN = re.compile(rf"(?:(?<![^\s'\"])[^\s'\"]*/)?\b({_SCHEMES}):/(?=[^/])")
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+([^/]*)(.*)", re.DOTALL)
-_FILE = re.compile(r"\Afile:/+")
+_FILE = re.compile(r"file:/+(?:localhost/)?")
 _SECRET = re.compile(r"[?&][^=&]*(key|secret|token|password|sig|credential)[^=&]*=", re.IGNORECASE)
 _KEYS_ONLY = ("s3", "gs", "gcs")
 _BARE_PERCENT = re.compile("%(?![0-9A-Fa-f]{2})")
@@ -45,7 +45,9 @@ def uri_of(path: str | os.PathLike[str]) -> str | None:
 
 def without_file_scheme(path: str | os.PathLike[str]) -> str:
     """The path of a `file:///` URI; anything else as it is."""
-    return _FILE.sub("/", os.fspath(path))
+    text = os.fspath(path)
+    found = _FILE.match(text)
+    return f"/{unquote(text[found.end() :])}" if found else text
 
 
 def quoted(uri: str) -> str:

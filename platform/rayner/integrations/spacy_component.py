@@ -161,10 +161,12 @@ class RaynerComponent:
     def _mentions_in(self, doc: Doc) -> list[Mention]:
         """Those that such a component has found, and the entities that are none of them."""
         key = self.spans_key
-        rows = doc.spans[key].attrs.get(ROWS, ()) if key is not None and key in doc.spans else ()
-        found = [mention_from_row(row) for row in rows]
-        known = {(span.start, span.end) for span in (_span(doc, mention) for mention in found)}
-        others = [entity for entity in doc.ents if (entity.start, entity.end) not in known]
+        group = doc.spans[key] if key is not None and key in doc.spans else ()
+        kept = {*map(_place, group)}
+        rows = group.attrs.get(ROWS, ()) if isinstance(group, SpanGroup) else ()
+        found = [mention for mention in map(mention_from_row, rows) if _place(_span(doc, mention)) in kept]
+        known = {_place(_span(doc, mention)) for mention in found}
+        others = [entity for entity in doc.ents if _place(entity) not in known]
         found += [Mention(e.start_char, e.end_char, e.label_, e.kb_id_ or None) for e in others]
         return sorted(found, key=lambda mention: (mention.start, -mention.end))
 
@@ -174,10 +176,10 @@ class RaynerComponent:
         if self.spans_key is not None:
             doc.spans[self.spans_key] = SpanGroup(doc, name=self.spans_key, spans=spans, attrs={ROWS: rows})
         if self.ents:
-            earlier = {(entity.start, entity.end): entity for entity in doc.ents}
+            earlier = {*map(_place, doc.ents)}
             if not self.settings.finds_mentions and earlier:
-                # What these were given a type, an entity or candidates; others were none before.
-                doc.set_ents(filter_spans([one for one in spans if (one.start, one.end) in earlier]))
+                # With what each of them was given; a mention that was no entity is none now.
+                doc.set_ents(filter_spans([span for span in spans if _place(span) in earlier]))
             else:
                 # Mentions that do not overlap may, once they are widened to tokens.
                 taken = {token for entity in doc.ents for token in range(entity.start, entity.end)}
@@ -202,6 +204,10 @@ def make(
 ) -> RaynerComponent:
     """The component, for spaCy's registry."""
     return RaynerComponent(checkpoint, options, device, spans_key, ents)
+
+
+def _place(span: Span) -> tuple[int, int, str]:
+    return span.start, span.end, span.label_
 
 
 def _span(doc: Doc, mention: Mention) -> Span:

@@ -245,6 +245,37 @@ def test_names_of_documentation_are_read_where_they_hold_data(
     ]
 
 
+@pytest.mark.parametrize(
+    "about",
+    [
+        ("source.json", '{\n "url": "x"\n}'),
+        ("source.json", '{"text": "x"}\n'),
+        ("CHANGELOG.tsv", "a\tb\n"),
+        ("LICENSE.xml", "<a/>"),
+    ],
+)
+@pytest.mark.parametrize("format", ["text", "columns", "brat", "pubtator"])
+def test_documentation_in_a_form_of_data_does_not_keep_a_corpus_from_being_read(
+    tmp_path: Path, format: str, about: tuple[str, str]
+) -> None:
+    name, content = CONTENTS[format]
+    (tmp_path / name).write_text(content)
+    if format == "brat":
+        (tmp_path / "x.txt").write_text("Ann ran.")
+    (tmp_path / about[0]).write_text(about[1])
+    reading = read_corpus(tmp_path)
+    assert (detect(tmp_path), len(reading.documents), len(reading.rejects)) == (format, 1, 0)
+    assert reading.ignored["file of another kind"] <= 1
+
+
+def test_a_corpus_in_a_file_called_source_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for name in ("source.txt", "target.txt"):
+        (tmp_path / name).write_text(CONTENTS["columns"][1])
+    (tmp_path / "README.txt").write_text("About Ada.")
+    assert len(find_units(tmp_path)) == 1
+    assert f"left aside for its name: {tmp_path}/source.txt; name" in caplog.text
+
+
 def test_a_text_of_such_a_name_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "source.txt").write_text("About Ada.")
     with pytest.raises(CorpusError, match=r"no files but source\.txt, .*; name the file itself"):
@@ -253,6 +284,12 @@ def test_a_text_of_such_a_name_is_told(tmp_path: Path, caplog: pytest.LogCapture
     assert len(find_units(tmp_path)) == 1
     assert "left aside for its name" in caplog.text
     assert len(find_units(tmp_path / "source.txt")) == 1
+
+
+def test_letters_with_which_bzip2_begins_are_letters(tmp_path: Path) -> None:
+    (tmp_path / "x.conll").write_bytes("BZh\tB-X\nM\u00fcller\tO\n".encode("latin1"))
+    with pytest.raises(CorpusError, match="iconv -f latin1"):
+        read_corpus(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -277,7 +277,9 @@ def test_lists_of_another_form_are_told_how_to_be_written(
         ({"entity_id": ["T1", "T2"]}, "T1|T2"),
         ({"entity_id": []}, None),
         ({"entity_id": None, "entity_ids": None}, None),
-        ({"entity_id": "T1", "entity_ids": "T2"}, "T1"),
+        ({"entity_id": "", "entity_ids": ["T1", None, "", "T1", 9606]}, "T1|9606"),
+        ({"entity_id": [], "entity_ids": "T1|T2"}, None),
+        ({"entity_id": ["T1"], "entity_ids": None}, "T1"),
     ],
 )
 def test_a_mention_of_a_document_may_have_several_ids(
@@ -287,4 +289,21 @@ def test_a_mention_of_a_document_may_have_several_ids(
     (tmp_path / "x.jsonl").write_text(json.dumps({"text": "Ada ran.", "mentions": [mention]}) + "\n")
     reading = read_corpus(tmp_path)
     assert [m.entity_id for m in reading.documents[0].mentions] == [entity_id]
-    assert not reading.ignored
+
+
+def test_ids_beside_an_id_are_counted_and_others_named(tmp_path: Path) -> None:
+    mention = {"start": 0, "end": 3, "type": "PER"}
+    ids = [{"entity_id": "T1", "entity_ids": ["T1", "T2"]}, {"entity_ids": {"T1": 1}}]
+    rows = [{"text": f"Ada ran {n}.", "mentions": [mention | one]} for n, one in enumerate(ids)]
+    (tmp_path / "x.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    reading = read_corpus(tmp_path)
+    assert dict(reading.ignored) == {"field mentions.entity_ids": 1}
+    assert ["entity_id {'T1': 1} is not a string" in reject.what for reject in reading.rejects] == [True]
+
+
+def test_fields_of_our_name_in_binder_rows_are_counted(tmp_path: Path) -> None:
+    row = {"text": "Ada ran.", "entity_types": [], "entity_start_chars": [], "entity_end_chars": []}
+    (tmp_path / "x.jsonl").write_text(json.dumps(row | {"sentences": 2, "contexts": "biography"}) + "\n")
+    reading = read_corpus(tmp_path)
+    assert len(reading.documents) == 1
+    assert dict(reading.ignored) == {"field sentences": 1, "field contexts": 1}

@@ -319,9 +319,21 @@ def test_pubtator_offsets_that_are_both_none_are_no_relation(tmp_path: Path, off
 def test_pubtator_rows_without_tabs_are_told_so(tmp_path: Path) -> None:
     (reject,) = _pubtator(tmp_path, ABSTRACT + "7 0 4 Gout Disease D1\n").rejects
     assert (reject.what, reject.hint) == (
-        "'7 0 4 Gout Disease D1' has no tabs",
+        "'7 0 4 Gout Disease D1' has no tab after its ID",
         "write tabs between its fields",
     )
+
+
+def test_livingner_texts_of_one_name_belong_to_the_table_beside_them(tmp_path: Path) -> None:
+    header = "filename\tmark\tlabel\toff0\toff1\tspan\n"
+    for name, who in (("train", "Ada"), ("dev", "Bob")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"{name}.tsv").write_text(f"{header}1\tT1\tHUMAN\t0\t3\t{who}\n")
+        (tmp_path / name / "1.txt").write_text(f"{who} ran.")
+    reading = read_corpus(tmp_path)
+    assert {d.text: len(d.mentions) for d in reading.documents} == {"Bob ran.": 1}
+    (reject,) = reading.rejects
+    assert "document '1' differs from the one at" in reject.what
 
 
 def test_livingner_tables_may_share_their_texts(tmp_path: Path) -> None:

@@ -102,3 +102,20 @@ def test_documents_begin_and_end_at_their_marks(tmp_path: Path) -> None:
     found = {document.document_id: document.text for document in reading.documents}
     assert found == {"a": "Ada", "b": "Bob", "a:7": "Eve", "c": "Al"}
     assert not reading.rejects
+
+
+@pytest.mark.parametrize(
+    ("marks", "id_", "rejects"),
+    [
+        ("# newdoc id = a\n\n# newdoc id = b\n", "b", 1),
+        ("# begin document\n# newdoc id = c\n", "c", 0),
+        ("# newdoc id = c\n# begin document c\n", "c", 0),
+        ("# newdoc\n# begin document (c); part 001\n", "c:1", 0),
+        ("# newdoc id = c\n# begin document\n", "c", 0),
+        ("# newdoc id = c\n# begin document (d); part 000\n", "d", 0),
+    ],
+)
+def test_a_document_may_have_both_marks(tmp_path: Path, marks: str, id_: str, rejects: int) -> None:
+    reading = _read(tmp_path, f"{marks}1\tAda\t(person-1)\n")
+    assert [document.document_id for document in reading.documents] == [id_]
+    assert len(reading.rejects) == rejects

@@ -33,11 +33,16 @@ _Found = tuple[str, str, str | None, int, int]
 
 @dataclass(slots=True)
 class _Words:
-    """The words of a document as they come, and the brackets that are open."""
+    """The words of a document as they come, and the brackets that are open.
+
+    `mark`: by which of the two marks it began, `begin` (document) or `new` (doc), and with a name or not.
+    """
 
     document_id: str
     group: str | None
     line: int
+    mark: str = ""
+    is_named: bool = False
     sentences: list[list[str]] = field(default_factory=lambda: [[]])
     opened: dict[tuple[str, str], list[tuple[int, str | None, int]]] = field(default_factory=dict)
     found: list[_Found] = field(default_factory=list)
@@ -65,11 +70,13 @@ def read(unit: Unit) -> Reading:
     for number, line in enumerate(files.split_lines(files.read_text(path, reading)), 1):
         begin = _BEGIN.match(line)
         if begin is not None:
-            if begin["new"] is not None and document is not None and not document.count:
-                # Both marks of one document.
-                continue
-            _finish(document, path, reading)
-            document = _begin(begin, number, f"{unit.name}:{number}")
+            begun = _begin(begin, number, f"{unit.name}:{number}")
+            if document is None or document.count or document.mark in ("", begun.mark):
+                _finish(document, path, reading)
+                document = begun
+            elif not document.is_named or (begun.is_named and begun.mark == "begin"):
+                # A document may have both marks.
+                document = begun
         elif _END.match(line):
             _finish(document, path, reading)
             document, default_id = None, f"{unit.name}:{number}"
@@ -87,9 +94,11 @@ def read(unit: Unit) -> Reading:
 
 def _begin(begin: re.Match[str], line: int, default_id: str) -> _Words:
     if begin["id"] is None:
-        return _Words((begin["plain"] or begin["new"] or "").strip() or default_id, None, line)
+        mark = "begin" if begin["new"] is None else "new"
+        id_ = (begin["plain"] or begin["new"] or "").strip()
+        return _Words(id_ or default_id, None, line, mark, bool(id_))
     part = begin["part"].lstrip("0")
-    return _Words(f"{begin['id']}:{part}" if part else begin["id"], begin["id"], line)
+    return _Words(f"{begin['id']}:{part}" if part else begin["id"], begin["id"], line, "begin", True)
 
 
 def _is_mark(line: str) -> bool:

@@ -142,7 +142,10 @@ def _formats_in(listings: Sequence[Listing]) -> tuple[dict[str, Path], list[Path
     found: dict[str, Path] = {}
     strange: list[Path] = []
     looked_at = Counter[tuple[str, str]]()
-    for path in _all_files(listings):
+    for path in sorted(_all_files(listings), key=_may_document):
+        if found and _may_document(path):
+            # It may be about the corpus, whatever it is written in.
+            break
         group = os.path.dirname(path), files.suffix(path)
         looked_at[group] += 1
         if looked_at[group] > LOOKED_AT:
@@ -170,7 +173,8 @@ def files_for(listings: Sequence[Listing], format: str) -> list[Path]:
     """
     named = {listing.path for listing in listings if not listing.is_folder}
     suffixes = _SUFFIXES.get(format, _TEXT_SUFFIXES)
-    kept = [path for path in _all_files(listings) if files.suffix(path) in suffixes or path in named]
+    found = (path for path in _all_files(listings) if path in named or files.suffix(path) in suffixes)
+    kept = [path for path in found if path in named or not _may_document(path) or _format_of(path) == format]
     if not kept and format not in _SUFFIXES:
         kept = [path for path in _all_files(listings) if files.suffix(path) in _PARTS]
     if not kept:
@@ -194,12 +198,18 @@ def unread(listings: Sequence[Listing], format: str) -> list[Path]:
     suffixes = _SUFFIXES.get(format, _TEXT_SUFFIXES)
     found = [path for listing in listings for path in listing.aside if files.suffix(path) in suffixes]
     # Beside annotations, a text of such a name documents them.
-    return [path for path in found if path.name.startswith("_") or format == "text"]
+    return [path for path in found if path.name.startswith("_") or _format_of(path) == format]
 
 
 def is_documentation(path: Path) -> bool:
     """Whether a file of a folder is about the corpus, by its name."""
     return files.stem(path).lower() in _DOCUMENTATION and files.suffix(path) not in _OF_DATA
+
+
+def _may_document(path: Path) -> bool:
+    """Whether a file with data may be about the corpus, by its name; notes of brat are about their text."""
+    suffix = files.suffix(path)
+    return suffix in _OF_DATA and suffix != ".ann" and files.stem(path).lower() in _DOCUMENTATION
 
 
 def _all_files(listings: Sequence[Listing]) -> Iterable[Path]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -14,7 +15,13 @@ from rayner.files.fetching import local
 
 SAMPLE_BYTES = 1 << 16
 _ZIP = b"PK\x03\x04"
-_PACKED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ": "xz", b"BZh": "bzip2"}
+_PACKED = {
+    "gzip": re.compile(rb"\x1f\x8b"),
+    "zstd": re.compile(rb"\x28\xb5\x2f\xfd"),
+    "xz": re.compile(rb"\xfd7zXZ"),
+    "bzip2": re.compile(rb"BZh[1-9]1AY&SY"),
+}
+"""How packed files begin."""
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 FROM_UTF_16 = "convert it: iconv -f utf-16 -t utf-8"
 NOT_GIVEN = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
@@ -246,13 +253,13 @@ def packing_hint(path: Path) -> str | None:
     """What to do about a file that is packed otherwise than its name says; None of any other."""
     try:
         with path.open("rb") as file:
-            return None if is_packed(path) else _unpacking(file.read(8))
+            return None if is_packed(path) else _unpacking(file.read(10))
     except OSError:
         return None
 
 
 def _unpacking(data: bytes) -> str | None:
-    kind = next((kind for magic, kind in _PACKED.items() if data.startswith(magic)), None)
+    kind = next((kind for kind, begin in _PACKED.items() if begin.match(data)), None)
     hint = "let its name end in .gz" if kind == "gzip" else "unpack it, or pack it as .gz"
     return kind and f"it is packed with {kind}: {hint}"
 

@@ -6,6 +6,7 @@ Texts that the TSV does not name are documents without mentions.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 
 from rayner.data.readers import files
@@ -25,15 +26,16 @@ def units(paths: Sequence[Path]) -> list[Unit]:
     """
     tables = [path for path in paths if files.suffix(path) != ".txt"]
     texts = [path for path in paths if files.suffix(path) == ".txt"]
-    named = [_named_in(table) for table in tables]
-    by_any = frozenset[str]().union(*named)
-    left = dict.fromkeys(path for path in texts if path.stem not in by_any)
+    near = {table: texts or _texts_near(table) for table in tables}
     owned: list[list[Path]] = []
-    for table, own in zip(tables, named, strict=True):
-        around = {path.stem: path for path in texts or _texts_near(table)}
-        owned.append([path for stem, path in sorted(around.items()) if stem in own])
-        if not texts:
-            left |= dict.fromkeys(path for stem, path in sorted(around.items()) if stem not in by_any)
+    for table in tables:
+        # Of several of a name, that beside the table.
+        around = {
+            path.stem: path for path in sorted(near[table], key=lambda path: path.parent == table.parent)
+        }
+        owned.append([around[stem] for stem in sorted(_named_in(table) & around.keys())])
+    taken = set(chain.from_iterable(owned))
+    left = dict.fromkeys(path for path in texts or chain.from_iterable(near.values()) if path not in taken)
     if owned:
         owned[0] += left
     elif left:

@@ -55,7 +55,7 @@ def read(unit: Unit) -> Reading:
             what = f"{line[:40]!r} belongs to no title or abstract above it"
             hint = "write ID|t|title and ID|a|abstract before it"
             if abstract is not None and line.split(None, 1)[0] == abstract.document_id:
-                what, hint = f"{line[:40]!r} has no tabs", "write tabs between its fields"
+                what, hint = f"{line[:40]!r} has no tab after its ID", "write tabs between its fields"
             reading.reject(f"{path}:{number}", what, hint)
         else:
             abstract.rows.append((number, fields))

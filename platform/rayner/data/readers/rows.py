@@ -13,7 +13,6 @@ from rayner.data.schema import DOCUMENT_SCHEMA, MENTION_FIELDS, Document, Mentio
 _LARGEST = 2**31 - 1
 """Offset that is stored."""
 _FIELDS = frozenset(DOCUMENT_SCHEMA.names) | {"id"}
-_OF_A_MENTION = MENTION_FIELDS | {"entity_ids"}
 _OBJECTS = {
     "mentions": '{"start": 0, "end": 3, "type": "PER"}',
     **dict.fromkeys(("words", "sentences"), '{"start": 0, "end": 3}'),
@@ -56,16 +55,17 @@ def add_row(row: Any, where: str, default_id: str, reading: Reading) -> None:
     if isinstance(row.get("annotated_types"), str):
         reading.reject(where, "annotated_types is a string", "write a list of types", document_id)
         return
-    for name, example in _OBJECTS.items():
+    is_binder = "entity_types" in row
+    for name, example in () if is_binder else _OBJECTS.items():
         if row.get(name) is not None and not isinstance(row[name], list):
             what, hint = f"`{name}` is {row[name]!r:.40}, no list", f'write "{name}": [{example}]'
             reading.reject(where, what, hint, document_id)
             return
     hint = "correct the row"
     try:
-        is_binder = "entity_types" in row
         build = _binder if is_binder else document_from_row
-        document = build({**row, "document_id": document_id, "mentions": _with_one_id(row.get("mentions"))})
+        row = row if is_binder else row | {"mentions": _with_one_id(row.get("mentions"))}
+        document = build({**row, "document_id": document_id})
         fault = fault_of(document)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         document, fault = None, f"missing field {error}" if isinstance(error, KeyError) else str(error)
@@ -77,26 +77,30 @@ def add_row(row: Any, where: str, default_id: str, reading: Reading) -> None:
         for name in row.keys() - (_BINDER_FIELDS if is_binder else _FIELDS):
             reading.ignored[f"field {name}"] += 1
         if not is_binder:
-            reading.ignored.update(fields_beside(row.get("mentions") or (), _OF_A_MENTION, "mentions"))
+            reading.ignored.update(fields_beside(row.get("mentions") or (), MENTION_FIELDS, "mentions"))
         reading.add(document, where)
 
 
 def _with_one_id(mentions: list[Any] | None) -> list[Any] | None:
     """The mentions; several ids, in a list or as `entity_ids`, are one string, as corpora write them."""
-    return mentions and [_joined(one) if _has_several(one) else one for one in mentions]
-
-
-def _has_several(mention: Any) -> bool:
-    if not isinstance(mention, dict):
-        return False
-    return "entity_ids" in mention or isinstance(mention.get("entity_id"), list)
+    return mentions and [_joined(one) if isinstance(one, dict) else one for one in mentions]
 
 
 def _joined(mention: dict[str, Any]) -> dict[str, Any]:
+    given = mention.get("entity_id")
+    if isinstance(given, list):
+        return mention | {"entity_id": _joined_ids(given)}
+    if given or "entity_ids" not in mention:
+        return mention
     rest = {name: value for name, value in mention.items() if name != "entity_ids"}
-    ids = mention["entity_ids"] if mention.get("entity_id") is None else mention["entity_id"]
-    is_list = isinstance(ids, list) and all(isinstance(one, str) for one in ids)
-    return rest | {"entity_id": "|".join(ids) or None if is_list else ids}
+    return rest | {"entity_id": _joined_ids(mention["entity_ids"])}
+
+
+def _joined_ids(ids: Any) -> Any:
+    """Ids that are strings or numbers as one string; anything else as it is, and its row is rejected."""
+    if not isinstance(ids, list) or not all(one is None or type(one) in (str, int) for one in ids):
+        return ids
+    return "|".join(dict.fromkeys(str(one) for one in ids if one not in (None, ""))) or None
 
 
 def _no_object(row: dict[str, Any]) -> tuple[str, str] | None:
