@@ -233,7 +233,7 @@ def test_what_one_component_found_another_goes_on_with(folder: Path, factory: An
     """As a typer does: it finds no mentions, and keeps scores, nested mentions and entities of a ruler."""
     nlp, text = library().blank("en"), "Ada Lovelace saw Oslo"
     nlp.add_pipe("rayner", "finds", config={"checkpoint": str(folder / "recognizer")})
-    nlp.add_pipe("entity_ruler").add_patterns([{"label": "VERB", "pattern": "saw"}])
+    nlp.add_pipe("entity_ruler").add_patterns([{"label": "ACT", "pattern": "saw"}])
     nlp.add_pipe("rayner", "types", config={"checkpoint": str(folder / "recognizer")})
     nlp.add_pipe("rayner", "other", config={"checkpoint": str(folder / "recognizer"), "spans_key": "other"})
     found = (Mention(0, 12, "PER", score=0.75), Mention(4, 12, "PER", score=0.5))
@@ -252,7 +252,7 @@ def test_what_one_component_found_another_goes_on_with(folder: Path, factory: An
     assert [(row["start"], row["end"], row["type"], row["score"]) for row in rows] == [
         (0, 12, "PER", 0.75),
         (4, 12, "PER", 0.5),
-        (13, 16, "VERB", None),
+        (13, 16, "ACT", None),
     ]
     assert all(row["types"] for row in rows)
     assert [e.text for e in doc.ents] == ["Ada Lovelace", "saw"]
