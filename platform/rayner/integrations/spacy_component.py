@@ -164,8 +164,9 @@ class RaynerComponent:
         group = doc.spans[key] if key is not None and key in doc.spans else ()
         kept = {*map(_place, group)}
         rows = group.attrs.get(ROWS, ()) if isinstance(group, SpanGroup) else ()
-        found = [mention for mention in map(mention_from_row, rows) if _place(_span(doc, mention)) in kept]
-        known = {_place(_span(doc, mention)) for mention in found}
+        placed = [(mention, _place(_span(doc, mention))) for mention in map(mention_from_row, rows)]
+        found = [mention for mention, place in placed if place in kept]
+        known = kept.intersection(place for _, place in placed)
         others = [entity for entity in doc.ents if _place(entity) not in known]
         found += [Mention(e.start_char, e.end_char, e.label_, e.kb_id_ or None) for e in others]
         return sorted(found, key=lambda mention: (mention.start, -mention.end))

@@ -129,9 +129,7 @@ def _only_format(listings: Sequence[Listing], otherwise: str = "") -> str:
             raise CorpusError(str(strange[0]), "an empty file", "remove it, or restore its content")
         what = f"no known format; looked at {_seen(strange)}"
         hint = otherwise or f"{hint}; or write JSON lines with a `text` each"
-        is_utf_16 = files.begins_as_utf_16(strange[0])
-        hint = files.FROM_UTF_16 if is_utf_16 else hint_for(_first_line(strange[0]), hint)
-        hint = files.packing_hint(strange[0]) or hint
+        hint = files.hint_by_first_bytes(strange[0]) or hint_for(_first_line(strange[0]), hint)
         raise CorpusError(_named(listings), what, hint)
     several = ", ".join(f"{name} ({path})" for name, path in found.items())
     raise CorpusError(_named(listings), f"several formats: {several}", f"name one of the folders, or {hint}")

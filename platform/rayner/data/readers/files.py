@@ -240,22 +240,16 @@ def encoding_hint(data: bytes) -> str:
     return "convert it to UTF-8, for example with iconv -f latin1 -t utf-8"
 
 
-def begins_as_utf_16(path: Path) -> bool:
-    """Whether a file has the mark with which UTF-16 begins."""
+def hint_by_first_bytes(path: Path) -> str | None:
+    """What to do about a file that begins as UTF-16, or is packed otherwise than its name says; else None."""
     try:
         with path.open("rb") as file:
-            return file.read(2) in _UTF_16
-    except OSError:
-        return False
-
-
-def packing_hint(path: Path) -> str | None:
-    """What to do about a file that is packed otherwise than its name says; None of any other."""
-    try:
-        with path.open("rb") as file:
-            return None if is_packed(path) else _unpacking(file.read(10))
+            begin = file.read(10)
     except OSError:
         return None
+    if begin[:2] in _UTF_16:
+        return FROM_UTF_16
+    return None if is_packed(path) else _unpacking(begin)
 
 
 def _unpacking(data: bytes) -> str | None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from rayner.data.readers.base import entity_of
 from rayner.data.readers.brat import NOTE_OF_ID, is_id
 from rayner.data.schema import Document, Mention
-from rayner.data.writers.base import Losses, Written, one_line
+from rayner.data.writers.base import Losses, Written, escaped, one_line
 from rayner.files.whole import text_file
 
 MAX_BYTES = 200
@@ -49,7 +49,7 @@ def write_brat(documents: Iterable[Document], folder: str | PathLike[str]) -> Wr
 
 def file_name(document_id: str) -> str:
     """The name of a document's files, without the suffix: one that any file system takes."""
-    name = _UNSAFE.sub(lambda match: f"%{ord(match[0]):02X}", document_id)
+    name = escaped(document_id, _UNSAFE)
     if len(name.encode()) > MAX_BYTES:
         digest = hashlib.blake2b(document_id.encode(), digest_size=8).hexdigest()
         name = name.encode()[: MAX_BYTES - 20].decode(errors="ignore") + "-" + digest
