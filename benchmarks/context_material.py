@@ -109,14 +109,14 @@ def sentence_documents(novel: Document, contexts: Chosen | None = None, part: st
     """Each sentence of a novel as a document, with its contexts."""
     made = []
     for number, (begin, end) in enumerate(novel.sentences or ()):
-        within = [word for word in novel.words or () if begin <= word[0] < end]
+        within = [(a - begin, b - begin) for a, b in novel.words or () if begin <= a < end]
         mentions = [mention for mention in novel.mentions if begin <= mention.start < end]
         made.append(
             Document(
                 f"{novel.document_id}:{number}{part}",
                 novel.text[begin:end],
                 tuple(replace(m, start=m.start - begin, end=m.end - begin) for m in mentions),
-                words=tuple((word[0] - begin, word[1] - begin) for word in within),
+                words=None if novel.words is None else tuple(within),
                 group=novel.document_id,
                 contexts=tuple(contexts[number]) if contexts else (),
             )
