@@ -42,7 +42,7 @@ COMMANDS = """\
 Made by `python -m docs.generate` from the command line itself: do not edit this page.
 `rayner COMMAND --help` says the same. `--json` prints one JSON object as the last line of standard output;
 logs go to standard error. The exit status is 0 for success, 2 for an input that you can correct, 130 after
-Ctrl-C, and 1 for all else."""
+Ctrl-C or SIGTERM, and 1 for all else."""
 HTTP = """\
 # The HTTP interface: reference
 

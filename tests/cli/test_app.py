@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tomllib
@@ -144,6 +145,22 @@ def test_ctrl_c_says_what_continues(run, replaced, tmp_path):
     status, _, told = run("corpus", "resolve", tmp_path, "--resolver", "rules", "--out", tmp_path / "chains")
     hint = "the same command keeps the parts of the input that are done, and begins the others anew"
     assert (status, told) == (130, f"error: interrupted; {hint}\n")
+
+
+def test_sigterm_is_as_ctrl_c(run, replaced, tmp_path):
+    def terminated(*_, **__):
+        signal.raise_signal(signal.SIGTERM)
+
+    replaced("corpora.check", "check", terminated)
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    try:
+        assert run("corpus", "check", tmp_path) == (130, "", "error: interrupted\n")
+        # Of a process of Ray's, which ends by its own.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        run("--version")
+        assert signal.getsignal(signal.SIGTERM) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def test_the_working_directory_does_not_matter(root, tmp_path):

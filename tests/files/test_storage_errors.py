@@ -10,8 +10,10 @@ from typing import Any
 import boto3
 import obstore
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 
 from rayner.errors import InputError, RaynerError, StorageError
+from rayner.files import fetching
 from rayner.files.fetching import is_there, local, storage_failure
 from rayner.files.publishing import Publication
 from tests.files.folders_at_uris import published, read, uri, write
@@ -166,6 +168,20 @@ def test_credentials_in_a_uri_are_refused_and_not_shown(given: str) -> None:
             use()
         assert "verysecret" not in str(caught.value)
         assert "AKID" not in str(caught.value)
+
+
+class HostIsUnknown(Exception):
+    """As httpx's, which is no OSError."""
+
+
+def test_errors_of_a_package_of_fsspec_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise HostIsUnknown("Name or service not known")
+
+    monkeypatch.setattr(fetching, "PAUSE", 0)
+    monkeypatch.setattr(MemoryFileSystem, "info", fail)
+    with pytest.raises(StorageError, match=r"memory://x/y: cannot be read \(Name or service not known\)"):
+        local("memory://x/y")
 
 
 def test_paths_of_this_machine_stay_what_they_are(tmp_path: Path) -> None:

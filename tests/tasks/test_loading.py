@@ -65,6 +65,11 @@ def test_an_operating_point_that_there_is_not_is_told_all_that_there_are() -> No
     assert "'accuracy', 'high_precision', 'high_recall' or 'never'" in raised.value.what
 
 
+def test_an_empty_option_is_not_the_working_directory() -> None:
+    with pytest.raises(InputError, match=r"^index: is empty; give a value, or leave it out"):
+        StandardizerOptions.of({"index": ""}, "standardizer")
+
+
 @pytest.mark.parametrize(
     ("parts", "what"),
     [

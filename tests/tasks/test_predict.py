@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from rayner.config import SpanDecoding
 from rayner.data.batches import TOKENS_PER_BATCH
-from rayner.data.schema import Document
+from rayner.data.schema import Context, Document, Mention
 from rayner.data.words import find_words
 from rayner.errors import InputError
 from rayner.tasks.document_windows import Found, TextWindow
@@ -238,11 +238,38 @@ UNTRAINED = built(TASK).eval()
         ([Document("d", 5)], r"items\[0\]: Document.* is no text"),  # type: ignore[arg-type]
         (["a\ud800b"], r"items\[0\]: half a surrogate pair at character 1"),
         ([Document("d", "\udfff")], r"items\[0\]: half a surrogate pair at character 0"),
+        (
+            [Document("d", "a", (Mention(0, 1, "\ud800"),))],
+            r"items\[0\]: half a surrogate pair in '\\ud800', which is no",
+        ),
+        (
+            [Document("d", "a", sentence_contexts=((Context("\ud800 b"),),))],
+            r"items\[0\]: half a surrogate pair in '\\ud800 b', which is no",
+        ),
+        (np.array("a"), r"items: array\('a', dtype='<U1'\) holds no text"),
     ],
 )
 def test_what_holds_no_text_is_refused_by_its_place(items: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         list(checked(items))
+
+
+@pytest.mark.parametrize(
+    ("contexts", "message"),
+    [
+        (((),), "sentence_contexts are of 1 sentence, and it has 2"),
+        (((), (), ()), "sentence_contexts are of 3 sentences, and it has 2"),
+        ((("x",), ()), "not such as a document has"),
+        ((3, 4), "not such as a document has"),
+        (((Context(5),), ()), "context 5 with score None are not a string"),  # type: ignore[arg-type]
+    ],
+)
+def test_contexts_of_sentences_are_one_list_each(contexts: Any, message: str) -> None:
+    document = Document("d", "a b", sentences=((0, 1), (2, 3)), sentence_contexts=contexts)
+    with pytest.raises(InputError, match=rf"items\[0\]: .*{message}"):
+        list(checked([document]))
+    whole = Document("d", "a b", sentence_contexts=((Context("c"),),))
+    assert list(checked([whole])) == [whole]
 
 
 @pytest.mark.parametrize("tokens", [0, -1, 1.5, math.nan, "2048"])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import signal
 import sys
+import threading
 from collections.abc import Sequence
 from functools import cache
 from typing import Annotated, Any
@@ -70,12 +72,23 @@ def _command() -> Any:
     return get_command(app)
 
 
+def _terminated_as_interrupted() -> None:
+    """SIGTERM, of `docker stop` or systemd, ends a command in the way of Ctrl-C: what it has done is kept.
+
+    The first process of a container would ignore it. Ray's processes have handlers of their own.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    if is_main and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run and exit: 0 for success, 2 for what the user can correct, 130 for Ctrl-C, 1 for anything else."""
+    """Run and exit: 0 for success, 2 for what the user can correct, 130 for Ctrl-C or SIGTERM, else 1."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A terminal or a file that is not UTF-8 has a letter it lacks as \\xe9, and not a traceback.
         sys.stdout.reconfigure(errors="backslashreplace")
+    _terminated_as_interrupted()
     with errors_as_status():
         status = _command()(arguments or ["--help"], prog_name="rayner", standalone_mode=False)
     if status == INTERRUPTED:

@@ -79,8 +79,11 @@ def _distinct(types: tuple[TypeSettings, ...]) -> tuple[TypeSettings, ...]:
 
 
 def _by_name(types: Any) -> Any:
-    is_list = isinstance(types, list | tuple)
-    return tuple({"name": one} if isinstance(one, str) else one for one in types) if is_list else types
+    if isinstance(types, TypeSettings):
+        raise ValueError("is one type: write it in a list")
+    if isinstance(types, str | Mapping) or not isinstance(types, Iterable):
+        return types
+    return tuple({"name": one} if isinstance(one, str) else one for one in types)
 
 
 Types = Annotated[tuple[TypeSettings, ...], BeforeValidator(_by_name), AfterValidator(_distinct)]

@@ -311,15 +311,14 @@ def _repeated(do: Callable[[], T], place: Place, worked: bool = False) -> T:
     """What `do` returns, after faults of the storage that pass; `worked` as of `storage_failure`.
 
     Raises:
-        GoneError: as `do` raised it.
-        InputError, StorageError: as `local`.
+        GoneError, InputError, StorageError: as `do` raised it, or as `local`.
     """
     for attempt in range(1, TRIES + 1):
         try:
             return do()
-        except GoneError:
-            raise
-        except OSError as error:
+        except Exception as error:
+            if isinstance(error, GoneError | RaynerError) or not place.is_fault(error):
+                raise
             failure = storage_failure(place.shown, error, worked=worked)
             if attempt == TRIES or isinstance(failure, InputError):
                 raise failure from None

@@ -44,6 +44,16 @@ class Place:
         """Whether the path is one of this machine."""
         return isinstance(self.filesystem, fs.LocalFileSystem)
 
+    def is_fault(self, error: BaseException) -> bool:
+        """Whether an error that came of using the storage is of the storage: packages of fsspec raise those
+        of their clients, such as httpx's of a host that is not known, which are no OSErrors."""
+        return isinstance(error, OSError) or self._handler is not None
+
+    @property
+    def _handler(self) -> fs.FSSpecHandler | None:
+        handler = getattr(self.filesystem, "handler", None)
+        return handler if isinstance(handler, fs.FSSpecHandler) else None
+
     def below(self, name: str) -> Place:
         """The place of a relative path."""
         return Place(self.filesystem, *(f"{base.rstrip('/')}/{name}" for base in (self.path, self.shown)))
@@ -65,8 +75,8 @@ class Place:
         of one of which nothing is said, now."""
         if file.mtime_ns is not None:
             return str(file.mtime_ns)
-        handler = getattr(self.filesystem, "handler", None)
-        about = handler.fs.info(file.path) if isinstance(handler, fs.FSSpecHandler) else {}
+        handler = self._handler
+        about = handler.fs.info(file.path) if handler else {}
         known = {name: str(about[name]) for name in _TELL_OF_CHANGES if about.get(name) is not None}
         return str(known or time.time_ns())
 
@@ -74,8 +84,8 @@ class Place:
         """By path, when each of these files was written, or what else its store says by which it can be told
         that it changed; without those of which nothing is said. They are this one, or lie below here."""
         times = {file.path: str(file.mtime_ns) for file in found if file.mtime_ns is not None}
-        handler = getattr(self.filesystem, "handler", None)
-        if len(times) == len(found) or not isinstance(handler, fs.FSSpecHandler):
+        handler = self._handler
+        if len(times) == len(found) or handler is None:
             return times
         # One listing: a request a file would take hours.
         is_one = [file.path for file in found] == [self.path]

@@ -11,7 +11,9 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import torch
 
+from rayner.counted import counted
 from rayner.data.batches import forwards
+from rayner.data.readers.base import is_encodable, strings_of
 from rayner.data.readers.rows import fault_of_offsets, fault_of_values
 from rayner.data.schema import Document, Mention
 from rayner.data.sections import Section, join_mentions, part_of, sections
@@ -148,7 +150,8 @@ def checked(items: Any) -> Iterator[Any]:
         what = f"{type(items).__name__} holds columns, and texts are wanted"
         raise InputError("items", what, "give one of its columns")
     given: Any = [items] if isinstance(items, str) or hasattr(items, "text") else items
-    if not isinstance(given, Iterable) or isinstance(given, Mapping):
+    # An array of NumPy without a dimension has `__iter__`, too.
+    if not isinstance(given, Iterable) or isinstance(given, Mapping) or getattr(given, "ndim", 1) == 0:
         raise InputError("items", f"{_shown(items)} holds no text", "give a text, a document or a list")
     for place, item in enumerate(given):
         where, text = f"items[{place}]", item if isinstance(item, str) else getattr(item, "text", None)
@@ -208,6 +211,11 @@ def _check(document: Document, where: str) -> None:
             raise InputError(where, fault, hint)
         if fault := fault_of_values(document):
             raise InputError(where, fault, "numbers are Python's int and float, names are strings")
+        if fault := _unequal(document):
+            raise InputError(where, fault, "give each of its sentences a tuple of contexts")
+        if (half := next((s for s in strings_of(document) if not is_encodable(s)), None)) is not None:
+            what = f"half a surrogate pair in {half[:20]!a}, which is no character"
+            raise InputError(where, what, "decode it from UTF-8 again")
     except (AttributeError, TypeError, ValueError):
         what = "its mentions, words, sentences or contexts are not such as a document has"
         raise InputError(
@@ -219,6 +227,16 @@ def _outside(document: Document) -> str:
     size = len(document.text)
     first = next((m for m in document.mentions if not 0 <= m.start < m.end <= size), None)
     return "" if first is None else f"the mention [{first.start}, {first.end}) is no part of its text"
+
+
+def _unequal(document: Document) -> str:
+    """What is wrong with the number of its sentences' contexts: a text without sentences is one."""
+    if document.sentence_contexts is None:
+        return ""
+    given, wanted = len(document.sentence_contexts), len(document.sentences or ((),))
+    if given == wanted:
+        return ""
+    return f"sentence_contexts are of {counted(given, 'sentence')}, and it has {wanted}"
 
 
 def _shown(value: Any) -> str:

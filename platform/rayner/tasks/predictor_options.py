@@ -22,10 +22,13 @@ class Options(Settings):
         """The options in plain values; those that are None were not asked for.
 
         Raises:
-            InputError: an option that the task does not have, with the nearest that it has, or a value of
-                the wrong kind.
+            InputError: an option that the task does not have, with the nearest that it has, or a value that
+                is empty or of the wrong kind.
         """
         given = {name: value for name, value in values.items() if value is not None}
+        # An empty path would be the working directory.
+        if (empty := next((name for name, value in given.items() if value == ""), None)) is not None:
+            raise InputError(empty, "is empty", "give a value, or leave it out")
         try:
             return cls.model_validate(given)
         except ValidationError as error:

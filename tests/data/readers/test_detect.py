@@ -218,10 +218,17 @@ def test_units_are_one_a_file_with_names_of_their_own(tmp_path: Path) -> None:
     assert [unit.name for unit in find_units(tmp_path)] == ["a", "b"]
 
 
-@pytest.mark.parametrize("paths", [None, [{"tokens": ["a"]}], {"train": []}])
+@pytest.mark.parametrize("paths", [None, [{"tokens": ["a"]}], {"train": []}, "", [""]])
 def test_what_is_no_path_is_refused(paths: Any) -> None:
     with pytest.raises(CorpusError, match=r"^paths: .* is no path; give files or folders; .*read_dataset$"):
         read_corpus(paths)
+
+
+def test_a_file_may_be_named_by_its_uri(tmp_path: Path) -> None:
+    (tmp_path / "a b.txt").write_text("Ann\tB-PER\n")
+    assert len(read_corpus((tmp_path / "a b.txt").as_uri()).documents) == 1
+    with pytest.raises(CorpusError, match=r"^format: no format 'conll'; one of auto, "):
+        read_corpus(tmp_path, "conll")
 
 
 def test_names_of_documentation_are_read_where_they_hold_data(

@@ -49,8 +49,27 @@ def test_what_a_pipeline_of_spacy_makes(tmp_path: Path, spacy: Any) -> None:
     assert [first.text[a:b] for a, b in first.sentences] == ["Ada Lovelace wrote.", "She lived in London."]
     assert first.words is not None
     assert [first.text[a:b] for a, b in first.words][-3:] == ["in", "London", "."]
-    assert not second.mentions
-    assert reading.ignored == {"spans other": 1, "categories": 1}
+    assert first.annotated_types is None
+    assert (second.mentions, second.annotated_types) == ((), ()), "they would be learned as none"
+    assert reading.ignored == {"spans other": 1, "categories": 1, "document that nobody annotated": 1}
+
+
+def test_nothing_found_is_told_from_nobody_having_looked(tmp_path: Path, spacy: Any) -> None:
+    nlp = spacy.blank("en")
+    found_none, of_spans, empty = nlp("Ada."), nlp("Ada."), nlp("")
+    found_none.ents = []
+    of_spans.spans["sc"] = []
+    reading = read_corpus(written(spacy, tmp_path / "a.spacy", found_none, of_spans, nlp("Ada."), empty))
+    assert [document.annotated_types for document in reading.documents] == [None, None, (), None]
+
+
+def test_a_mention_that_only_one_of_both_has_linked_is_one(tmp_path: Path, spacy: Any) -> None:
+    doc = spacy.blank("en")("Ada met Ada.")
+    bare, other = (spacy.tokens.Span(doc, at, at + 1, label="PER") for at in (0, 2))
+    doc.set_ents([spacy.tokens.Span(doc, 0, 1, label="PER", kb_id="Q7259"), other])
+    doc.spans["sc"] = [bare, other]
+    (document,) = read_corpus(written(spacy, tmp_path / "a.spacy", doc)).documents
+    assert [(m.start, m.entity_id) for m in document.mentions] == [(0, "Q7259"), (8, None)]
 
 
 def test_what_is_none_is_told(tmp_path: Path, spacy: Any, monkeypatch: pytest.MonkeyPatch) -> None:

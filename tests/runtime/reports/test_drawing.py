@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import warnings
 
+import pytest
 from matplotlib.textpath import TextPath
 
 from rayner.runtime.reports.drawing import svg
 from rayner.runtime.reports.figures import training_curves
+from rayner.runtime.reports.figures_end_to_end import outcome_bars
 
 
 def test_letters_that_matplotlibs_font_lacks_are_drawn_without_a_warning() -> None:
@@ -36,3 +38,9 @@ def test_no_label_begins_left_of_the_picture() -> None:
     assert len(ends) > 10
     for end, text in ends:
         assert float(end) - TextPath((0, 0), text, size=10).get_extents().width >= left, text
+
+
+@pytest.mark.filterwarnings("error")
+def test_where_gold_mentions_end_is_drawn_without_any_too() -> None:
+    """Of a corpus without mentions, as whoever forgot to name the annotated one evaluates."""
+    assert "<svg" in outcome_bars({"all": {}})

@@ -142,9 +142,11 @@ def test_a_checkpoint_starts_another_task(tmp_path: Path) -> None:
             [{"name": "LAW", "descripton": "acts"}],
             r"^types\.0\.descripton: unknown key; did you mean 'descript",
         ),
+        (rayner.Type(name="LAW"), "^types: .*is one type: write it in a list"),
+        ("LAW", "^types: "),
     ],
 )
-def test_types_that_are_none_are_named_with_what_they_may_have(types: list[Any], message: str) -> None:
+def test_types_that_are_none_are_named_with_what_they_may_have(types: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         RecognizerOptions.of({"types": types}, "recognizer")
 
@@ -152,6 +154,8 @@ def test_types_that_are_none_are_named_with_what_they_may_have(types: list[Any],
 def test_a_type_may_be_written_as_its_name_alone() -> None:
     options = RecognizerOptions.of({"types": ["LAW", {"name": "PER"}]}, "recognizer")
     assert options == RecognizerOptions.of({"types": [{"name": "LAW"}, {"name": "PER"}]}, "recognizer")
+    assert options == RecognizerOptions.of({"types": (name for name in ("LAW", "PER"))}, "recognizer")
+    assert RecognizerOptions.of({"types": {"LAW"}}, "recognizer").types == options.types[:1]
 
 
 @pytest.mark.parametrize(("encoding", "lacks"), [("guideline", "description"), ("prototype", "prototypes")])

@@ -105,7 +105,16 @@ def read_unmerged(unit: Unit) -> Reading:
 
 
 def read_corpus(paths: PathLikes, format: str = "auto") -> Reading:
-    """All documents of files and folders; an error where there is not one that can be read."""
+    """All documents of files and folders.
+
+    Args:
+        format: `auto`, or the name of one of docs/formats.md.
+
+    Raises:
+        CorpusError: no such path or format, files of no known format or of several in one folder, or not one
+            document that can be read.
+        FileError: a file or folder that cannot be read.
+    """
     groups = _groups(paths, format)
     reading = merge(map(read_unit, _units(groups)))
     for name, group in groups.items():
@@ -131,5 +140,5 @@ def _groups(paths: PathLikes, format: str) -> Mapping[str, Sequence[Listing]]:
     if format == "auto":
         return by_format(list_files(paths))
     if format not in FORMATS:
-        raise CorpusError("--format", f"no format {format!r}", f"one of auto, {', '.join(FORMATS)}")
+        raise CorpusError("format", f"no format {format!r}", f"one of auto, {', '.join(FORMATS)}")
     return {format: list_files(paths)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -147,7 +148,7 @@ def as_written(text: str) -> str:
 def _fault(document: Document) -> tuple[str, str] | None:
     if not document.document_id:
         return "a document without an id", "give it a document_id"
-    for text in (document.document_id, document.text, *_names(document)):
+    for text in (document.document_id, document.text, *strings_of(document)):
         try:
             text.encode()
         except UnicodeEncodeError as error:
@@ -155,10 +156,11 @@ def _fault(document: Document) -> tuple[str, str] | None:
     return None
 
 
-def _names(document: Document) -> Iterator[str]:
-    """The other strings of a document."""
+def strings_of(document: Document) -> Iterator[str]:
+    """What a document holds beside its id and its text: names, ids, contexts."""
     yield from filter(None, (document.language, document.group, *(document.annotated_types or ())))
-    yield from (context.text for context in document.contexts)
+    contexts = chain(document.contexts, *(document.sentence_contexts or ()))
+    yield from (context.text for context in contexts)
     for mention in document.mentions:
         yield from filter(None, (mention.type, mention.entity_id, mention.name, mention.chain))
         yield from (name for name, _ in mention.types)

@@ -18,7 +18,7 @@ from rayner.data.warned_once import warn_once
 from rayner.errors import CorpusError
 from rayner.files.fetching import local
 from rayner.files.places import check_name
-from rayner.files.uris import with_uris
+from rayner.files.uris import with_uris, without_file_scheme
 
 log = logging.getLogger(__name__)
 
@@ -276,9 +276,9 @@ def _as_paths(paths: PathLikes) -> list[Path]:
     return [local(_as_path(path)) for path in listed]
 
 
-def _as_path(path: Any) -> str | PathLike[str]:
-    if isinstance(path, str | PathLike):
-        return path
+def _as_path(path: Any) -> str:
+    if isinstance(path, PathLike) or (isinstance(path, str) and path):
+        return without_file_scheme(path)
     what = f"{' '.join(repr(path).split()):.60} is no path"
     hint = "give files or folders; a datasets.Dataset is read by rayner.read_dataset"
     raise CorpusError("paths", what, hint)

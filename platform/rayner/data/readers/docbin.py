@@ -24,6 +24,8 @@ def matches(sample: Sample) -> bool:
 def read(unit: Unit) -> Reading:
     """The documents of a file, each with the mentions of `doc.ents` and of `doc.spans["sc"]`.
 
+    One that nobody annotated, which spaCy tells from one without mentions, is annotated for no type.
+
     Raises:
         CorpusError: it is no DocBin.
         InputError: spaCy is not installed.
@@ -43,6 +45,7 @@ def read(unit: Unit) -> Reading:
         others = [key for key in doc.spans if key != SPANS and len(doc.spans[key])]
         reading.ignored.update(f"spans {key!s:.40}" for key in others)
         reading.ignored.update(["categories"] if doc.cats else [])
+        reading.ignored.update([] if _is_annotated(doc) else ["document that nobody annotated"])
         reading.add(_document(doc, f"{unit.name}:{number}"), f"{path}: document {number}")
     return reading
 
@@ -52,18 +55,25 @@ def _document(doc: Any, default_id: str) -> Document:
     id_ = known.get("document_id")
     spans = chain(doc.ents, doc.spans.get(SPANS, ()))
     found = {(s.start_char, s.end_char, s.label_, entity_of(s.kb_id_)) for s in spans}
-    types = known.get("annotated_types")
+    # What links entities may know `doc.ents` alone.
+    linked = {one[:3] for one in found if one[3] is not None}
+    types = known.get("annotated_types") if _is_annotated(doc) else ()
     # spaCy says that one token alone has been divided.
     divided = len(doc) > 1 and doc.has_annotation("SENT_START")
     return Document(
         id_ if isinstance(id_, str) and id_ else default_id,
         doc.text,
-        in_order([Mention(*one) for one in found]),
+        in_order([Mention(*one) for one in found if one[3] is not None or one[:3] not in linked]),
         words=tuple((token.idx, token.idx + len(token)) for token in doc if not token.text.isspace()),
         sentences=tuple(_sentences(doc)) if divided else None,
         annotated_types=tuple(map(str, types)) if isinstance(types, list | tuple) else None,
         **{name: known[name] for name in _OF_USER if isinstance(known.get(name), str)},
     )
+
+
+def _is_annotated(doc: Any) -> bool:
+    """Whether somebody looked for mentions in it, or there is nothing to look at."""
+    return not len(doc) or doc.has_annotation("ENT_IOB") or SPANS in doc.spans
 
 
 def _sentences(doc: Any) -> Iterator[Span]:

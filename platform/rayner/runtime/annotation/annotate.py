@@ -96,7 +96,8 @@ def annotate(
 
     Returns:
         `documents, rejected, duplicates, mentions, linked, types, fine_types` (mentions by each), `windows,
-        words, new_types` (those never learned, with how their threshold is had), `first_reject,
+        words` (of all documents that were read), `new_types` (those never learned, with how their threshold
+        is had), `first_reject,
         model_version, words_per_second` (after start-up, in this run), `startup_seconds, seconds, workers`,
         and `compute_precision` where it was decided here.
 

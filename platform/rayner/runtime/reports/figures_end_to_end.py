@@ -51,7 +51,8 @@ def outcome_bars(groups: Mapping[str, Mapping[str, int]]) -> str:
         name_bars(axes, [f"{short(name, 22)} ({totals[name]:,})" for name in groups])
         axes.set(xlim=(0, 1), xlabel="gold mentions")
         percent_axis(axes.xaxis)
-        figure.legend(loc="outside upper left", ncols=4, fontsize=9)
+        if shown:
+            figure.legend(loc="outside upper left", ncols=4, fontsize=9)
 
     width, height = bar_size(len(groups))
     return svg("Where the gold mentions end", (width, height + 0.25 * rows + 0.1), draw)
