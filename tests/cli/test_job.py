@@ -13,7 +13,7 @@ import typer
 from rayner.cli.app import app
 from rayner.cli.job import _LEADS, Outcome, main, needs_of, work
 from rayner.errors import RecipeError
-from rayner.runtime.elsewhere import Needs
+from rayner.runtime.elsewhere import WAIT_VARIABLE, Needs
 from rayner.runtime.run_folder import STORAGE_VARIABLE
 
 
@@ -114,7 +114,7 @@ def test_what_a_process_here_would_know_the_node_knows_too(
     recipe: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     given = {name: f"of {name}" for name in ("RAYNER_DATA", "RAYNER_CACHE", "RAYNER_TASKS")}
-    given |= {"MLFLOW_TRACKING_URI": "http://mlflow", STORAGE_VARIABLE: "s3://runs"}
+    given |= {"MLFLOW_TRACKING_URI": "http://mlflow", STORAGE_VARIABLE: "s3://runs", WAIT_VARIABLE: "60"}
     for name, value in {**given, "RAY_ADDRESS": "auto", "PASSWORD": "secret"}.items():
         monkeypatch.setenv(name, value)
     seen: list[Any] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 
 import pytest
 import yaml
@@ -90,6 +91,14 @@ def test_workers_have_a_profile_of_their_own(cluster):
     assert all(
         pool["node_config"]["MetadataOptions"] == {"HttpTokens": "required"} for pool in pools.values()
     )
+
+
+def test_the_head_may_read_recipes_in_the_bucket(root):
+    """It reads them before it chooses a node."""
+    page = (root / "docs/operate.md").read_text(encoding="utf-8")
+    (rights,) = (item for item in page.split("\n- ") if item.startswith("**Permissions.**"))
+    head = rights.partition("(`rayner-head`)")[2]
+    assert {"s3:ListBucket", "s3:GetObject"} <= set(re.findall("`([^`]*)`", head))
 
 
 def test_every_node_asks_for_the_token(cluster):

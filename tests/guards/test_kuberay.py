@@ -131,6 +131,13 @@ def test_pods_are_closed_to_other_namespaces(file):
     assert policy["spec"]["policyTypes"] == ["Ingress"]
 
 
+def test_the_page_names_the_namespace_that_gets_in(file, root):
+    page = (root / "docs/operate.md").read_text(encoding="utf-8")
+    sources = [source for rule in file[1]["spec"]["ingress"] for source in rule.get("from", ())]
+    (other,) = (s["namespaceSelector"]["matchLabels"] for s in sources if "namespaceSelector" in s)
+    assert f"`{other['kubernetes.io/metadata.name']}` alone" in page
+
+
 def test_gpus_are_there_for_those_who_ask_and_volumes_can_be_written_to(file):
     cluster = cluster_of(file[0])
     for pod, container in containers(cluster):
@@ -190,9 +197,46 @@ def test_the_pools_are_those_of_ray_up(root):
         assert int(limits.get("nvidia.com/gpu", 0)) == ours[group["groupName"]]["resources"].get("GPU", 0)
 
 
+def test_no_two_have_one_name(root):
+    """KubeRay names services by it: of two with one name in a namespace, the one takes the other's."""
+    files = [*FILES.values(), "jobs/kuberay/redis.yaml"]
+    manifests = [manifest for file in files for manifest in documents_of(root / file)]
+    kinds = [m["kind"] for m in manifests]
+    metadata = [m["metadata"] for m in manifests]
+    names = [m.get("name", m.get("generateName")) for m in metadata]
+    clusters = [name for kind, name in zip(kinds, names, strict=True) if kind.startswith("Ray")]
+    assert len(clusters) == len(set(clusters)) == len(FILES)
+    assert len({*zip(kinds, names, strict=True)}) == len(manifests)
+
+
+def what_ray_gets(entrypoint: str) -> list[str]:
+    """The command of the job, where the submitting pod runs the line that KubeRay makes of an entrypoint."""
+    stubs = """
+        ray() { [ "$2" != submit ] || printf '%s\\n' "$@"; [ "$2" != status ]; }
+        python() { echo "the submitting pod runs python $*"; }
+    """
+    line = (
+        "if ! ray job status --address A job >/dev/null 2>&1 ; "
+        f"then ray job submit --address A --no-wait --submission-id job -- {entrypoint.strip()} ; fi ; "
+        "ray job logs --address A --follow job"
+    )
+    run = ["bash", "-ce", stubs + line]
+    printed = subprocess.run(run, capture_output=True, text=True, check=True).stdout.splitlines()
+    return printed[printed.index("--") + 1 :]
+
+
+def test_the_whole_entrypoint_gets_to_ray():
+    assert what_ray_gets("cd here && python work")[-1] == "the submitting pod runs python work"
+    assert what_ray_gets('bash -c "cd here && python work"') == ["bash", "-c", "cd here && python work"]
+
+
 def test_the_job_trains_a_recipe_that_fits_its_workers(root):
     spec = documents_of(root / FILES["rayjob"])[0]["spec"]
-    words = shlex.split(spec["entrypoint"].split("&&")[1])
+    shell, option, command = what_ray_gets(spec["entrypoint"])
+    assert (shell, option) == ("bash", "-c")
+    folder, command = command.split(" && ")
+    assert f"WORKDIR {folder.removeprefix('cd ')}\n" in (root / "Dockerfile").read_text(encoding="utf-8")
+    words = shlex.split(command)
     assert words[:3] == ["python", "-m", "jobs.train"]
     overrides = [words[i + 1] for i, word in enumerate(words) if word == "--set"]
     scaling = load_recipe(root / words[3], overrides).scaling

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from rayner.errors import RaynerError
+from rayner.errors import InputError, RaynerError
 from rayner.runtime.cluster import ensure_ray
 
 WORK = """
@@ -50,6 +51,43 @@ def test_a_ray_that_does_not_start_in_time_is_one_line(monkeypatch: pytest.Monke
     monkeypatch.setattr(ray, "init", slow)
     with pytest.raises(RaynerError, match="did not start on this machine within 30 s; try again"):
         ensure_ray()
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        (
+            "http://127.0.0.1:8265",
+            "is the address of a dashboard, not of a cluster; set RAY_ADDRESS=HOST:6379",
+        ),
+        ("host", "is no HOST:PORT"),
+    ],
+)
+def test_an_address_that_ray_does_not_take_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, address: str, message: str
+) -> None:
+    import ray
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setenv("RAY_ADDRESS", address)
+    with pytest.raises(InputError, match=re.escape(f"RAY_ADDRESS={address}: {message}")):
+        ensure_ray()
+
+
+def test_a_cluster_that_cannot_be_joined_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    import ray
+
+    def other(**_: Any) -> None:
+        why = RuntimeError("Version mismatch: The cluster was started with:\n    Ray: 2.1.0\n")
+        raise ConnectionError("Failed to connect to Ray cluster") from why
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", other)
+    monkeypatch.setenv("RAY_ADDRESS", "ray://somewhere")
+    with pytest.raises(InputError) as raised:
+        ensure_ray()
+    assert "\n" not in str(raised.value)
+    assert "The cluster was started with: Ray: 2.1.0" in str(raised.value)
 
 
 def test_sigterm_is_as_ctrl_c_once_ray_runs(monkeypatch: pytest.MonkeyPatch) -> None:

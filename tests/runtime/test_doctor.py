@@ -146,10 +146,23 @@ def test_ray_needs_a_token_where_its_mode_says_so(monkeypatch, tmp_path, no_ray)
     assert "secret" not in str(facts)
 
 
-def test_an_address_where_nothing_answers_is_an_error(monkeypatch, no_ray):
+@pytest.fixture
+def known(monkeypatch):
+    """Sets the address that Ray has for its last cluster on this machine."""
+    from ray._private import services
+
+    def set_to(address):
+        monkeypatch.setattr(services, "find_gcs_addresses", set)
+        monkeypatch.setattr(services, "find_bootstrap_address", lambda _: address)
+
+    return set_to
+
+
+def test_an_address_where_nothing_answers_is_an_error(monkeypatch, no_ray, known):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        for address in (f"127.0.0.1:{port}", f"ray://127.0.0.1:{port}", "auto"):
+        known(f"127.0.0.1:{port}")
+        for address in (f"127.0.0.1:{port}", f"ray://127.0.0.1:{port}", "auto", "local"):
             monkeypatch.setenv("RAY_ADDRESS", address)
             assert doctor.ray_cluster()[1] == []
     monkeypatch.setenv("RAY_ADDRESS", f"127.0.0.1:{port}")
@@ -157,3 +170,22 @@ def test_an_address_where_nothing_answers_is_an_error(monkeypatch, no_ray):
     assert (finding.severity, "cannot be reached" in finding.what) == ("error", True)
     monkeypatch.setenv("RAY_ADDRESS", "host:port")
     assert "is no address" in doctor.ray_cluster()[1][0].what
+    monkeypatch.setenv("RAY_ADDRESS", "host")
+    assert doctor.ray_cluster()[1][0].what == "is no HOST:PORT"
+
+
+def test_a_dashboard_is_no_cluster(monkeypatch, no_ray):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        monkeypatch.setenv("RAY_ADDRESS", f"http://127.0.0.1:{server.getsockname()[1]}")
+        (finding,) = doctor.ray_cluster()[1]
+    assert (finding.severity, "HOST:6379" in finding.hint) == ("error", True)
+
+
+def test_auto_needs_a_ray_that_runs(monkeypatch, no_ray, known):
+    monkeypatch.setenv("RAY_ADDRESS", "auto")
+    known(None)
+    assert doctor.ray_cluster()[1][0].what == "no Ray runs on this machine"
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    known(f"127.0.0.1:{port}")
+    assert "cannot be reached" in doctor.ray_cluster()[1][0].what

@@ -13,7 +13,7 @@ from ray.exceptions import OutOfMemoryError
 from rayner.errors import InputError, RaynerError
 from rayner.runtime import actors, elsewhere
 from rayner.runtime.actors import LOSSES, each_on_actors
-from rayner.runtime.elsewhere import ATTEMPTS, WAIT_VARIABLE, Needs, work_elsewhere
+from rayner.runtime.elsewhere import ATTEMPTS, WAIT_VARIABLE, Needs, seconds_to_wait, work_elsewhere
 
 
 class Cluster:
@@ -159,3 +159,10 @@ def test_workers_share_the_gpus_that_are_free_or_see_none(
     assert [options.get("num_gpus") for options in asked] == [gpus, 0.25]
     hidden = {"env_vars": {"CUDA_VISIBLE_DEVICES": ""}} if there and not gpus and device is None else None
     assert [options.get("runtime_env") for options in asked] == [hidden, None]
+
+
+@pytest.mark.parametrize("given", ["30m", "-1", "nan", "inf"])
+def test_a_bound_that_is_no_number_of_seconds_is_refused(monkeypatch: pytest.MonkeyPatch, given: str) -> None:
+    monkeypatch.setenv(WAIT_VARIABLE, given)
+    with pytest.raises(InputError, match=f"{WAIT_VARIABLE}={given}: is no number of seconds; .* 1800"):
+        seconds_to_wait()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
+from ray.serve._private import constants
 from ray.serve.schema import ServeDeploySchema
 
 from rayner.errors import InputError, RecipeError
@@ -69,6 +71,19 @@ def test_the_ray_service_keeps_its_secrets(root: Path) -> None:
     to_all, to_some = policy["spec"]["ingress"]
     assert to_all == {"ports": [{"port": 8000}]}
     assert to_some["from"]
+
+
+def test_the_page_closes_every_port_that_haproxy_brings(root: Path) -> None:
+    ports = (
+        constants.RAY_SERVE_HAPROXY_STATS_PORT,
+        constants.RAY_SERVE_HAPROXY_METRICS_PORT,
+        constants.RAY_SERVE_FALLBACK_PROXY_HTTP_PORT,
+        constants.RAY_SERVE_FALLBACK_PROXY_GRPC_PORT,
+    )
+    page = (root / "docs/serve.md").read_text("utf-8")
+    (closed,) = re.findall(r"--dports (\S+) -j DROP", page)
+    assert {str(port) for port in ports} <= set(closed.split(","))
+    assert all(name in vars(constants) for name in re.findall("`(RAY_SERVE_FALLBACK_[A-Z_]+)`", page))
 
 
 def test_the_local_file_is_one_of_ours(root: Path) -> None:

@@ -22,7 +22,7 @@ from rayner.config.base import ScalingSettings
 
 _LEADS = {"tune", "annotate", "convert", "check", "label", "resolve"}
 """Commands with `--workers` whose work is done by Ray tasks and actors of their own, unless `--workers 0`."""
-_PASSED_ON = ("RAYNER_DATA", "RAYNER_CACHE", "RAYNER_TASKS", "MLFLOW_TRACKING_URI")
+_PASSED_ON = ("RAYNER_DATA", "RAYNER_CACHE", "RAYNER_TASKS", "RAYNER_WAIT_SECONDS", "MLFLOW_TRACKING_URI")
 
 
 @dataclass(frozen=True, slots=True)

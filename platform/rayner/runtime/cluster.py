@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rayner.errors import RaynerError
+from rayner.runtime.ray_address import cannot_join
 
 SOURCE_ROOT = Path(__file__).parents[2]
 _CLEANER = "ray.train.v2._internal.execution.controller.placement_group_cleaner"
@@ -39,6 +40,7 @@ def ensure_ray() -> None:
     Does nothing where this process has a cluster already.
 
     Raises:
+        InputError: RAY_ADDRESS names no cluster that can be joined.
         RaynerError: this machine has too much else to do.
     """
     import ray
@@ -48,7 +50,10 @@ def ensure_ray() -> None:
         return
     if address := os.environ.get("RAY_ADDRESS"):
         # The nodes have the package from the job's runtime environment or their own installation.
-        ray.init(address=address, logging_level=logging.WARNING)
+        try:
+            ray.init(address=address, logging_level=logging.WARNING)
+        except (ValueError, ConnectionError) as error:
+            raise cannot_join(address, error) from error
         _terminated_as_interrupted()
         return
     logging.getLogger(_TOKENS).addFilter(_asks_for_something)

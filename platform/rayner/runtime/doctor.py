@@ -5,18 +5,17 @@ from __future__ import annotations
 import os
 import platform
 import shutil
-import socket
 import time
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
-from urllib.parse import urlsplit
 
 import rayner
 from rayner.errors import CheckpointError, InputError, StorageError
 from rayner.files.uris import check_uri, uri_of
+from rayner.runtime.ray_address import fault_of
 
 PACKAGES = ("torch", "transformers", "ray", "pyarrow")
 """Without one of these no command works."""
@@ -34,7 +33,6 @@ LEAST_BYTES = 2 << 30
 """Of memory and of shared memory; with less, training on Ray is killed or spills to disk."""
 
 _REINSTALL = "reinstall it: pip install -c constraints.txt -e '.[cpu,offline]'"
-_SECONDS_TO_CONNECT = 3
 _SECONDS_PER_PRECISION = 0.2
 
 
@@ -258,9 +256,8 @@ def ray_cluster() -> Checked:
     if mode == "token" and source is None:
         hint = "ray get-auth-token --generate, or set RAY_AUTH_TOKEN to the token of the cluster"
         findings.append(Finding("error", "RAY_AUTH_MODE=token", "there is no token", hint))
-    if address and (problem := _connection_problem(address)):
-        hint = "start the cluster, correct RAY_ADDRESS, or unset it for a Ray of this machine"
-        findings.append(Finding("error", f"RAY_ADDRESS={address}", problem, hint))
+    if address and (fault := fault_of(address)):
+        findings.append(Finding("error", f"RAY_ADDRESS={address}", *fault))
     return facts, findings
 
 
@@ -314,22 +311,6 @@ def _token_source() -> str | None:
     named = os.environ.get("RAY_AUTH_TOKEN_PATH")
     path = Path(named) if named else Path.home() / ".ray" / "auth_token"
     return str(path) if path.is_file() and path.read_text("utf-8", "replace").strip() else None
-
-
-def _connection_problem(address: str) -> str | None:
-    """Why nothing answers at the address; None where something does, or it is not a host and a port."""
-    try:
-        parts = urlsplit(address if "://" in address else f"//{address}")
-        host, port = parts.hostname, parts.port
-    except ValueError as error:
-        return f"is no address ({error})"
-    if not host or not port:
-        return None
-    try:
-        socket.create_connection((host, port), timeout=_SECONDS_TO_CONNECT).close()
-    except OSError as error:
-        return f"cannot be reached ({error.strerror or _one_line(error)})"
-    return None
 
 
 def _one_line(error: BaseException) -> str:

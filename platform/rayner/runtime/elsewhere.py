@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -159,8 +160,19 @@ def waiting(wanted: str, missing: str) -> Iterator[float]:
 
 
 def seconds_to_wait() -> float:
-    """The bound of a wait for room: `RAYNER_WAIT_SECONDS` of this process."""
-    return float(os.environ.get(WAIT_VARIABLE) or SECONDS_TO_WAIT)
+    """The bound of a wait for room: `RAYNER_WAIT_SECONDS` of this process.
+
+    Raises:
+        InputError: that is no number of seconds.
+    """
+    given = os.environ.get(WAIT_VARIABLE) or str(SECONDS_TO_WAIT)
+    try:
+        seconds = float(given)
+    except ValueError:
+        seconds = math.nan
+    if not 0 <= seconds < math.inf:
+        raise InputError(f"{WAIT_VARIABLE}={given}", "is no number of seconds", "name one, such as 1800")
+    return seconds
 
 
 def waited_too_long(missing: str, seconds: float) -> InputError:

@@ -1,0 +1,71 @@
+"""What RAY_ADDRESS names, and why no cluster can be joined there."""
+
+from __future__ import annotations
+
+import socket
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from rayner.errors import InputError
+
+_SECONDS_TO_CONNECT = 3
+_CORRECT = "start the cluster, correct RAY_ADDRESS, or unset it for a Ray of this machine"
+_NO_DASHBOARD = "set RAY_ADDRESS=HOST:6379; only `ray job --address` takes the one with 8265"
+_NONE_RUNS = "start one (ray start --head), or unset RAY_ADDRESS for a Ray of this machine"
+
+
+class Fault(NamedTuple):
+    """What is wrong with an address, and a `hint` what to do about it."""
+
+    what: str
+    hint: str
+
+
+def fault_of(address: str) -> Fault | None:
+    """Why no cluster can be joined at the address; None where something answers, or only Ray can tell.
+
+    `auto` is what Ray finds on this machine. Waits for an answer for 3 s.
+    """
+    if address.startswith(("http://", "https://")):
+        return Fault("is the address of a dashboard, not of a cluster", _NO_DASHBOARD)
+    if address == "auto":
+        found = _found_here()
+        if found is None:
+            return Fault("no Ray runs on this machine", _NONE_RUNS)
+        address = found
+    try:
+        parts = urlsplit(address if "://" in address else f"//{address}")
+        host, port = parts.hostname, parts.port
+    except ValueError as error:
+        return Fault(f"is no address ({error})", _CORRECT)
+    if not host or not port:
+        only_ray_knows = "://" in address or address == "local"
+        return None if only_ray_knows else Fault("is no HOST:PORT", _CORRECT)
+    try:
+        socket.create_connection((host, port), timeout=_SECONDS_TO_CONNECT).close()
+    except OSError as error:
+        return Fault(f"cannot be reached ({error.strerror or _one_line(error)})", _CORRECT)
+    return None
+
+
+def cannot_join(address: str, error: Exception) -> InputError:
+    """The error of a cluster that Ray could not join, in a line: what is wrong with its address, else why Ray
+    did not, as where the cluster has another version of Ray or Python."""
+    fault = fault_of(address)
+    if fault is None:
+        fault = Fault(f"cannot be joined ({_one_line(error.__cause__ or error)})", _CORRECT)
+    return InputError(f"RAY_ADDRESS={address}", *fault)
+
+
+def _found_here() -> str | None:
+    """The address of the cluster that Ray takes for `auto`; None without any."""
+    from ray._private import services
+
+    try:
+        return services.get_ray_address_from_environment("auto", None)
+    except ConnectionError:
+        return None
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
