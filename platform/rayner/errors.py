@@ -75,6 +75,11 @@ def first_line(error: BaseException) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
+def one_line(error: BaseException) -> str:
+    """All that an error says, in a line; its type where it says nothing."""
+    return " ".join(str(error).split()) or type(error).__name__
+
+
 _ABSENT = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR}
 
 

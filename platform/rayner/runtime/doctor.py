@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import rayner
-from rayner.errors import CheckpointError, InputError, StorageError
+from rayner.errors import CheckpointError, InputError, StorageError, one_line
 from rayner.files.uris import check_uri, uri_of
 from rayner.runtime.ray_address import fault_of
 
@@ -87,7 +87,7 @@ def examine(out: str | None = None) -> dict[str, Any]:
         except Exception as error:
             # A broken installation fails in any way; the other checks still say something.
             facts[name] = None
-            found = [Finding("error", name, f"cannot be checked ({_one_line(error)})", _REINSTALL)]
+            found = [Finding("error", name, f"cannot be checked ({one_line(error)})", _REINSTALL)]
         findings += found
     errors = sum(finding.severity == "error" for finding in findings)
     return {
@@ -108,7 +108,7 @@ def versions() -> Checked:
             facts[name] = import_module(name).__version__
         except Exception as error:  # also what a shared library that is missing or of another build raises
             facts[name] = None
-            findings.append(Finding("error", name, f"cannot be imported ({_one_line(error)})", _REINSTALL))
+            findings.append(Finding("error", name, f"cannot be imported ({one_line(error)})", _REINSTALL))
     return facts, findings
 
 
@@ -238,7 +238,7 @@ def storage(out: str | None = None) -> Checked:
             where = error.where if error.where.startswith(name) else name + error.where
             findings.append(Finding("error", where, error.what, error.hint))
         except OSError as error:
-            what = f"cannot be written to ({error.strerror or _one_line(error)})"
+            what = f"cannot be written to ({error.strerror or one_line(error)})"
             hint = f"name another {name.rstrip('=') or '--out'}, or get access to it"
             findings.append(Finding("error", name + (uri_of(place) or place), what, hint))
         else:
@@ -311,7 +311,3 @@ def _token_source() -> str | None:
     named = os.environ.get("RAY_AUTH_TOKEN_PATH")
     path = Path(named) if named else Path.home() / ".ray" / "auth_token"
     return str(path) if path.is_file() and path.read_text("utf-8", "replace").strip() else None
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split()) or type(error).__name__

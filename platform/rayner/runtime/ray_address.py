@@ -6,7 +6,7 @@ import socket
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from rayner.errors import InputError
+from rayner.errors import InputError, one_line
 
 _SECONDS_TO_CONNECT = 3
 _CORRECT = "start the cluster, correct RAY_ADDRESS, or unset it for a Ray of this machine"
@@ -44,7 +44,7 @@ def fault_of(address: str) -> Fault | None:
     try:
         socket.create_connection((host, port), timeout=_SECONDS_TO_CONNECT).close()
     except OSError as error:
-        return Fault(f"cannot be reached ({error.strerror or _one_line(error)})", _CORRECT)
+        return Fault(f"cannot be reached ({error.strerror or one_line(error)})", _CORRECT)
     return None
 
 
@@ -53,7 +53,7 @@ def cannot_join(address: str, error: Exception) -> InputError:
     did not, as where the cluster has another version of Ray or Python."""
     fault = fault_of(address)
     if fault is None:
-        fault = Fault(f"cannot be joined ({_one_line(error.__cause__ or error)})", _CORRECT)
+        fault = Fault(f"cannot be joined ({one_line(error.__cause__ or error)})", _CORRECT)
     return InputError(f"RAY_ADDRESS={address}", *fault)
 
 
@@ -65,7 +65,3 @@ def _found_here() -> str | None:
         return services.get_ray_address_from_environment("auto", None)
     except ConnectionError:
         return None
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
