@@ -7,7 +7,7 @@ LitBank with its nested mentions (every fifth of 85 books is held out) and the a
 (development part). One recognizer reads each sentence alone ("without"), one with none to four other
 sentences of a heuristic's, both drawn at random, drawn again in each pass ("with"), one the running text in
 windows of 256 sub-words, as recipes do ("whole"); each sees all sentences three times, for as many steps.
-"with" is asked for all methods, each with the best of four of its candidates, and is compared with its own
+"with" is asked for all methods, each with the best of four of its candidates; all rows are compared with its
 answers without a context. The encoder of "dense" is the untrained one; the ranker learned from the synthetic
 pairs for novels that have no text of the corpus. The last pass is scored: nothing is chosen on what is held
 out.
@@ -54,12 +54,15 @@ HELD_OUT = 5
 METHODS = (*HEURISTICS, "dense", "neural")
 PASSES = 3
 EXTRACTORS: Mapping[str, Sequence[str]] = {
-    "without": ("windows.context=0", f"training.epochs={PASSES}", "training.tokens_per_step=512"),
+    "without": (f"training.epochs={PASSES}", "training.tokens_per_step=512"),
     "with": ("windows.context=160", "training.epochs=1", "training.tokens_per_step=1024"),
-    "whole": ("windows.context=0", f"training.epochs={PASSES}", "training.tokens_per_step=512"),
+    "whole": (f"training.epochs={PASSES}", "training.tokens_per_step=512"),
 }
 """All read about as many sentences a step; the passes of "with" lie in its corpus, as each draws anew."""
-CHANGES = ("corpus.dev=[]", "corpus.dev_fraction=0", "corpus.rename={}", "training.average=null")
+CHANGES = (
+    *("corpus.dev=[]", "corpus.dev_fraction=0", "corpus.rename={}"),
+    *("windows.length=256", "training.average=null"),
+)
 
 Span = tuple[int, int, str]
 Asked = tuple[str, str, int]

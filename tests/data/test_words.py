@@ -45,10 +45,10 @@ def test_a_corpus_may_bring_its_own_words() -> None:
     assert words_of(document, "text") == [(0, 3), (3, 4), (4, 5), (6, 10)]
 
 
-def test_white_space_is_of_no_word_of_a_corpus() -> None:
+def test_white_space_alone_is_no_word_of_a_corpus() -> None:
     """Tokens of spaCy or of a byte-level tokenizer are such, and an empty cell of a table."""
     words = ((0, 0), (0, 4), (4, 5), (5, 6), (6, 9), (9, 9))
-    assert words_of(Document("d", "Ann \n ran", words=words), "corpus") == [(0, 3), (6, 9)]
+    assert words_of(Document("d", "Ann \n ran", words=words), "corpus") == [(0, 4), (6, 9)]
 
 
 @pytest.mark.parametrize("words", [((4, 7), (0, 3)), ((0, 7), (4, 7)), ((0, 3), (0, 3))])

@@ -269,7 +269,8 @@ def test_contexts_of_sentences_are_one_list_each(contexts: Any, message: str) ->
     with pytest.raises(InputError, match=rf"items\[0\]: .*{message}"):
         list(checked([document]))
     whole = Document("d", "a b", sentence_contexts=((Context("c"),),))
-    assert list(checked([whole])) == [whole]
+    blank = Document("d", " ", sentences=(), sentence_contexts=())
+    assert list(checked([whole, blank])) == [whole, blank]
 
 
 @pytest.mark.parametrize("tokens", [0, -1, 1.5, math.nan, "2048"])

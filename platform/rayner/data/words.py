@@ -31,18 +31,13 @@ def find_words(text: str) -> list[Span]:
 def words_of(document: Document, source: str) -> list[Span]:
     """The words of a document: its own where `source` is `corpus` and it has some, else those of its text.
 
-    Words of its own that overlap or are not in order would tear its sentences apart; they count as none. What
-    is white space in a word is not of it: a mention neither begins nor ends there, nor is it nothing else.
+    Words of its own that overlap or are not in order would tear its sentences apart; they count as none.
+    White space alone, such as spaCy's tokens of it, is no word, and neither is an empty one: a mention would
+    begin there.
     """
     if source == "corpus" and document.words is not None and are_in_order(document.words):
-        trimmed = (_trimmed(document.text, *word) for word in document.words)
-        return [(start, end) for start, end in trimmed if start < end]
+        return [(start, end) for start, end in document.words if document.text[start:end].strip()]
     return find_words(document.text)
-
-
-def _trimmed(text: str, start: int, end: int) -> Span:
-    word = text[start:end]
-    return start + len(word) - len(word.lstrip()), start + len(word.rstrip())
 
 
 def are_in_order(spans: Sequence[Span]) -> bool:

@@ -26,7 +26,7 @@ def fault_of(address: str) -> Fault | None:
 
     `auto` is what Ray finds on this machine. Waits for an answer for 3 s.
     """
-    if address.startswith(("http://", "https://")):
+    if address.lower().startswith(("http://", "https://")):
         return Fault("is the address of a dashboard, not of a cluster", _NO_DASHBOARD)
     if address == "auto":
         found = _found_here()

@@ -234,7 +234,8 @@ def _unequal(document: Document) -> str:
     if document.sentence_contexts is None:
         return ""
     given, wanted = len(document.sentence_contexts), len(document.sentences or ((),))
-    if given == wanted:
+    # A blank text has neither.
+    if given == wanted or not (given or document.sentences):
         return ""
     return f"sentence_contexts are of {counted(given, 'sentence')}, and it has {wanted}"
 

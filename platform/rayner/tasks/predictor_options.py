@@ -27,8 +27,9 @@ class Options(Settings):
         """
         given = {name: value for name, value in values.items() if value is not None}
         # An empty path would be the working directory.
-        if (empty := next((name for name, value in given.items() if value == ""), None)) is not None:
-            raise InputError(empty, "is empty", "give a value, or leave it out")
+        for name, value in given.items():
+            if isinstance(value, str) and not value:
+                raise InputError(name, "is empty", "give a value, or leave it out")
         try:
             return cls.model_validate(given)
         except ValidationError as error:

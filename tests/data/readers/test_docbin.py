@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rayner.data.readers import detect, read_corpus
-from rayner.data.schema import Document
+from rayner.data.schema import Document, Mention
 from rayner.data.writers import write_docbin
 from rayner.errors import CorpusError, InputError
 
@@ -49,8 +49,7 @@ def test_what_a_pipeline_of_spacy_makes(tmp_path: Path, spacy: Any) -> None:
     assert [first.text[a:b] for a, b in first.sentences] == ["Ada Lovelace wrote.", "She lived in London."]
     assert first.words is not None
     assert [first.text[a:b] for a, b in first.words][-3:] == ["in", "London", "."]
-    assert first.annotated_types is None
-    assert (second.mentions, second.annotated_types) == ((), ()), "they would be learned as none"
+    assert not second.mentions
     assert reading.ignored == {"spans other": 1, "categories": 1, "document that nobody annotated": 1}
 
 
@@ -60,7 +59,8 @@ def test_nothing_found_is_told_from_nobody_having_looked(tmp_path: Path, spacy: 
     found_none.ents = []
     of_spans.spans["sc"] = []
     reading = read_corpus(written(spacy, tmp_path / "a.spacy", found_none, of_spans, nlp("Ada."), empty))
-    assert [document.annotated_types for document in reading.documents] == [None, None, (), None]
+    assert len(reading.documents) == 4
+    assert reading.ignored == {"document that nobody annotated": 1}
 
 
 def test_a_mention_that_only_one_of_both_has_linked_is_one(tmp_path: Path, spacy: Any) -> None:
@@ -70,6 +70,9 @@ def test_a_mention_that_only_one_of_both_has_linked_is_one(tmp_path: Path, spacy
     doc.spans["sc"] = [bare, other]
     (document,) = read_corpus(written(spacy, tmp_path / "a.spacy", doc)).documents
     assert [(m.start, m.entity_id) for m in document.mentions] == [(0, "Q7259"), (8, None)]
+    twice = Document("a", "Ada", (Mention(0, 3, "PER"), Mention(0, 3, "PER", "Q7259")))
+    dropped = write_docbin([twice], tmp_path / "twice").dropped
+    assert dropped == {"mention given twice": 1}, "what is written does not come back"
 
 
 def test_what_is_none_is_told(tmp_path: Path, spacy: Any, monkeypatch: pytest.MonkeyPatch) -> None:

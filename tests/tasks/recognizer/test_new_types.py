@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -144,6 +145,8 @@ def test_a_checkpoint_starts_another_task(tmp_path: Path) -> None:
         ),
         (rayner.Type(name="LAW"), "^types: .*is one type: write it in a list"),
         ("LAW", "^types: "),
+        (b"LAW", "^types: "),
+        (np.array("LAW"), "^types: "),
     ],
 )
 def test_types_that_are_none_are_named_with_what_they_may_have(types: Any, message: str) -> None:
@@ -155,6 +158,7 @@ def test_a_type_may_be_written_as_its_name_alone() -> None:
     options = RecognizerOptions.of({"types": ["LAW", {"name": "PER"}]}, "recognizer")
     assert options == RecognizerOptions.of({"types": [{"name": "LAW"}, {"name": "PER"}]}, "recognizer")
     assert options == RecognizerOptions.of({"types": (name for name in ("LAW", "PER"))}, "recognizer")
+    assert options == RecognizerOptions.of({"types": np.array(["LAW", "PER"])}, "recognizer")
     assert RecognizerOptions.of({"types": {"LAW"}}, "recognizer").types == options.types[:1]
 
 

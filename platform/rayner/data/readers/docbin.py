@@ -24,7 +24,7 @@ def matches(sample: Sample) -> bool:
 def read(unit: Unit) -> Reading:
     """The documents of a file, each with the mentions of `doc.ents` and of `doc.spans["sc"]`.
 
-    One that nobody annotated, which spaCy tells from one without mentions, is annotated for no type.
+    One that nobody annotated, which spaCy tells from one without mentions, is counted.
 
     Raises:
         CorpusError: it is no DocBin.
@@ -57,7 +57,7 @@ def _document(doc: Any, default_id: str) -> Document:
     found = {(s.start_char, s.end_char, s.label_, entity_of(s.kb_id_)) for s in spans}
     # What links entities may know `doc.ents` alone.
     linked = {one[:3] for one in found if one[3] is not None}
-    types = known.get("annotated_types") if _is_annotated(doc) else ()
+    types = known.get("annotated_types")
     # spaCy says that one token alone has been divided.
     divided = len(doc) > 1 and doc.has_annotation("SENT_START")
     return Document(
