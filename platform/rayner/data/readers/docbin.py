@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib import import_module
-from itertools import chain
 from typing import Any
 
 from rayner.data.readers import files
@@ -14,6 +13,9 @@ from rayner.data.spacy_docs import SPANS, load_spacy
 from rayner.errors import CorpusError
 
 _OF_USER = ("language", "group")
+
+_Key = tuple[int, int, str, str | None]
+"""Start, end, type and entity of a mention."""
 
 
 def matches(sample: Sample) -> bool:
@@ -53,22 +55,35 @@ def read(unit: Unit) -> Reading:
 def _document(doc: Any, default_id: str) -> Document:
     known = doc.user_data
     id_ = known.get("document_id")
-    spans = chain(doc.ents, doc.spans.get(SPANS, ()))
-    found = {(s.start_char, s.end_char, s.label_, entity_of(s.kb_id_)) for s in spans}
-    # What links entities may know `doc.ents` alone.
-    linked = {one[:3] for one in found if one[3] is not None}
     types = known.get("annotated_types")
     # spaCy says that one token alone has been divided.
     divided = len(doc) > 1 and doc.has_annotation("SENT_START")
     return Document(
         id_ if isinstance(id_, str) and id_ else default_id,
         doc.text,
-        in_order([Mention(*one) for one in found if one[3] is not None or one[:3] not in linked]),
+        in_order([Mention(*one) for one in _mentions(doc)]),
         words=tuple((token.idx, token.idx + len(token)) for token in doc if not token.text.isspace()),
         sentences=tuple(_sentences(doc)) if divided else None,
         annotated_types=tuple(map(str, types)) if isinstance(types, list | tuple) else None,
         **{name: known[name] for name in _OF_USER if isinstance(known.get(name), str)},
     )
+
+
+def _mentions(doc: Any) -> set[_Key]:
+    """Those of `doc.ents` and of the spans. One whose entity one of both alone knows, as what links entities
+    leaves it, is one."""
+    ents, spans = (
+        {(s.start_char, s.end_char, s.label_, entity_of(s.kb_id_)) for s in group}
+        for group in (doc.ents, doc.spans.get(SPANS, ()))
+    )
+    of_ents, of_spans = ents - spans, spans - ents
+    return (ents | spans) - _without_entity(of_ents, of_spans) - _without_entity(of_spans, of_ents)
+
+
+def _without_entity(mentions: set[_Key], others: set[_Key]) -> set[_Key]:
+    """Those without an entity that are among the others with one."""
+    linked = {other[:3] for other in others if other[3] is not None}
+    return {one for one in mentions if one[3] is None and one[:3] in linked}
 
 
 def _is_annotated(doc: Any) -> bool:

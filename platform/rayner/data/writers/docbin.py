@@ -81,9 +81,7 @@ def _doc(spacy: Any, vocab: Any, document: Document, losses: Losses) -> Any:
     }
     nameless = [m for m in document.mentions if m.entity_id and entity_of(m.entity_id) != m.entity_id]
     losses.drop_mentions("entity_id", nameless)
-    linked = {key[:3] for key in found if key[3]}
-    bare = sum(not key[3] and key[:3] in linked for key in found)
-    losses.drop("mention given twice", len(document.mentions) - len(found) + bare)
+    losses.drop("mention given twice", len(document.mentions) - len(found))
     flat = outermost(document.mentions, Losses(document.document_id))
     doc.set_ents([found[m.start, m.end, m.type, m.entity_id] for m in flat])
     doc.spans[SPANS] = list(found.values())
