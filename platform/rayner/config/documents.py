@@ -81,9 +81,8 @@ def _distinct(types: tuple[TypeSettings, ...]) -> tuple[TypeSettings, ...]:
 def _by_name(types: Any) -> Any:
     if isinstance(types, TypeSettings):
         raise ValueError("is one type: write it in a list")
-    if isinstance(types, str | bytes | Mapping) or getattr(types, "ndim", 1) == 0:
-        return types
-    if not isinstance(types, Iterable):
+    no_list = isinstance(types, str | bytes | Mapping) or getattr(types, "ndim", 1) == 0
+    if no_list or not isinstance(types, Iterable):
         return types
     return tuple({"name": one} if isinstance(one, str) else one for one in types)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -113,6 +114,11 @@ class Entity:
 def story_of(document: Document) -> str:
     """What a document is a part of: no split cuts it, and entities are not told apart within it."""
     return document.document_id if document.group is None else document.group
+
+
+def all_contexts(document: Document) -> Iterator[Context]:
+    """The contexts of a document, and those of each of its sentences."""
+    return chain(document.contexts, *(document.sentence_contexts or ()))
 
 
 def chained(document: Document) -> list[Mention]:

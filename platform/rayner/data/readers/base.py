@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from rayner.counted import counted
-from rayner.data.schema import Document, Mention
+from rayner.data.schema import Document, Mention, all_contexts
 from rayner.files.uris import with_uris
 
 NO_ENTITY = frozenset({"", "-", "-1", "<null>", "null", "None", "NOCODE", "NIL", "CUI-less", "--NME--"})
@@ -159,8 +158,7 @@ def _fault(document: Document) -> tuple[str, str] | None:
 def strings_of(document: Document) -> Iterator[str]:
     """What a document holds beside its id and its text: names, ids, contexts."""
     yield from filter(None, (document.language, document.group, *(document.annotated_types or ())))
-    contexts = chain(document.contexts, *(document.sentence_contexts or ()))
-    yield from (context.text for context in contexts)
+    yield from (context.text for context in all_contexts(document))
     for mention in document.mentions:
         yield from filter(None, (mention.type, mention.entity_id, mention.name, mention.chain))
         yield from (name for name, _ in mention.types)

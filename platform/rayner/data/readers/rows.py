@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from itertools import chain
 from typing import Any
 
 from rayner.data.json_lines import OF_AN_ARRAY, ONE_A_LINE
@@ -13,9 +11,9 @@ from rayner.data.readers.marked_spans import fields_beside
 from rayner.data.schema import (
     DOCUMENT_SCHEMA,
     MENTION_FIELDS,
-    Context,
     Document,
     Mention,
+    all_contexts,
     document_from_row,
 )
 
@@ -155,7 +153,7 @@ def fault_of_offsets(document: Document) -> str:
                 return f"{name} hold [{start!r}, {end!r}), which are not integers"
             if not _is_within(start, end, document.text):
                 return f"{name} hold [{start}, {end}), outside the text"
-    for context in _all_contexts(document):
+    for context in all_contexts(document):
         if not all(value is None or _is_offset(value) for value in (context.start, context.end)):
             return f"context offsets {context.start!r:.20} {context.end!r:.20} are not offsets in a text"
     return ""
@@ -183,18 +181,13 @@ def fault_of_values(document: Document) -> str:
     for name in ("language", "group"):
         if not isinstance(getattr(document, name), str | None):
             return f"{name} {getattr(document, name)!r} is not a string"
-    for context in _all_contexts(document):
+    for context in all_contexts(document):
         if not isinstance(context.text, str) or not (context.score is None or _is_number(context.score)):
             told = f"context {context.text!r} with score {context.score!r}"
             return f"{told} are not a string and a finite number"
     if not all(isinstance(type_, str) for type_ in document.annotated_types or ()):
         return f"annotated_types {list(document.annotated_types or ())} are not strings"
     return ""
-
-
-def _all_contexts(document: Document) -> Iterator[Context]:
-    """Those of the document, and those of each of its sentences."""
-    return chain(document.contexts, *(document.sentence_contexts or ()))
 
 
 def _is_number(value: Any) -> bool:
