@@ -241,6 +241,7 @@ def write(name: str, runs: Path, out: Path) -> None:
         section="Settings",
         task=Path(figure.recipe).stem.partition("_")[0],
         conditions=conditions(name, runs),
+        precision=_told(figure).get("training.precision", "float32"),
         seeds=SEEDS if figure.found else (plan_of(runs / name).recipe.seed,),
         uncertainty=f"± is the standard deviation over {'seeds' if figure.found else 'folds'}.",
         rows=figures(name, runs),

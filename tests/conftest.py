@@ -24,10 +24,11 @@ os.environ["OMP_NUM_THREADS"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 ROOT = Path(__file__).resolve().parent.parent
 
-# Tasks of another package, which the processes that a test starts find too.
+# Tasks of another package, which the processes that a test starts find too; those begin with tests/startup.
 os.environ["RAYNER_TASKS"] = "tests.toy:TOY,tests.gated:GATED"
+STARTUP = ROOT / "tests/startup"
 os.environ["PYTHONPATH"] = os.pathsep.join(
-    filter(None, (str(ROOT / "platform"), str(ROOT), os.environ.get("PYTHONPATH")))
+    filter(None, (*map(str, (STARTUP, ROOT / "platform", ROOT)), os.environ.get("PYTHONPATH")))
 )
 
 # The same examples each time, so that a change fails for what it does and never by chance; by hand,

@@ -25,6 +25,14 @@ def space() -> dict[str, Any]:
     }
 
 
+def schemes() -> dict[str, Any]:
+    """Learning rates in both schemes of tags."""
+    return {
+        "training.learning_rate": tune.grid_search([1e-4, 2e-4, 4e-4]),
+        "model.scheme": tune.grid_search(["BIO", "BIOES"]),
+    }
+
+
 def losses() -> dict[str, Any]:
     """Which words outside of mentions count, and how much (papers/003, appendix A)."""
     return {

@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.main import get_command
 
 from benchmarks import tuning_results
 from benchmarks.figures import read_result
 from benchmarks.results_page import table
 from benchmarks.tuning_figures import FIGURES, Figure
 from benchmarks.tuning_results import conditions, figures, rows, write
+from rayner.cli.app import app
 from rayner.runtime.sweeps.plan import plan_of
 from rayner.runtime.sweeps.sampling import grid
 from rayner.runtime.sweeps.space import check_space, load_space
@@ -82,6 +84,8 @@ def test_our_figures_fit_our_recipes(root: Path, name: str) -> None:
     if figure.space:
         place, colon, function = figure.space.partition(":")
         space = load_space(f"{root / place}{colon}{function}")
+        command: Any = get_command(app)
+        assert command.commands["tune"].make_context("tune", [figure.space, figure.recipe, *figure.options])
         check_space(space, recipe, cut="--folds" in figure.options)
         assert space.search is None or grid(space)
 
