@@ -61,6 +61,7 @@ def test_a_ray_that_does_not_start_in_time_is_one_line(monkeypatch: pytest.Monke
             "is the address of a dashboard, not of a cluster; set RAY_ADDRESS=HOST:6379",
         ),
         ("host", "is no HOST:PORT"),
+        ("bogus://host:6379", "cannot be "),
     ],
 )
 def test_an_address_that_ray_does_not_take_is_one_line(
@@ -74,12 +75,17 @@ def test_an_address_that_ray_does_not_take_is_one_line(
         ensure_ray()
 
 
-def test_a_cluster_that_cannot_be_joined_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("by_ray_client", [False, True])
+def test_a_cluster_that_cannot_be_joined_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, by_ray_client: bool
+) -> None:
     import ray
 
     def other(**_: Any) -> None:
         why = RuntimeError("Version mismatch: The cluster was started with:\n    Ray: 2.1.0\n")
-        raise ConnectionError("Failed to connect to Ray cluster") from why
+        if by_ray_client:
+            raise ConnectionError("Failed to connect to Ray cluster") from why
+        raise why
 
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     monkeypatch.setattr(ray, "init", other)
@@ -88,6 +94,7 @@ def test_a_cluster_that_cannot_be_joined_is_one_line(monkeypatch: pytest.MonkeyP
         ensure_ray()
     assert "\n" not in str(raised.value)
     assert "The cluster was started with: Ray: 2.1.0" in str(raised.value)
+    assert "the cluster's versions of Ray and Python" in str(raised.value)
 
 
 def test_sigterm_is_as_ctrl_c_once_ray_runs(monkeypatch: pytest.MonkeyPatch) -> None:

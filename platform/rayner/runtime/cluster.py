@@ -52,7 +52,7 @@ def ensure_ray() -> None:
         # The nodes have the package from the job's runtime environment or their own installation.
         try:
             ray.init(address=address, logging_level=logging.WARNING)
-        except (ValueError, ConnectionError) as error:
+        except (ValueError, ConnectionError, RuntimeError) as error:
             raise cannot_join(address, error) from error
         _terminated_as_interrupted()
         return

@@ -10,6 +10,7 @@ from rayner.errors import InputError, one_line
 
 _SECONDS_TO_CONNECT = 3
 _CORRECT = "start the cluster, correct RAY_ADDRESS, or unset it for a Ray of this machine"
+_SAME_VERSIONS = "run this with the cluster's versions of Ray and Python"
 _NO_DASHBOARD = "set RAY_ADDRESS=HOST:6379; only `ray job --address` takes the one with 8265"
 _NONE_RUNS = "start one (ray start --head), or unset RAY_ADDRESS for a Ray of this machine"
 
@@ -53,7 +54,9 @@ def cannot_join(address: str, error: Exception) -> InputError:
     did not, as where the cluster has another version of Ray or Python."""
     fault = fault_of(address)
     if fault is None:
-        fault = Fault(f"cannot be joined ({one_line(error.__cause__ or error)})", _CORRECT)
+        why = one_line(error.__cause__ or error)
+        hint = _SAME_VERSIONS if why.startswith("Version mismatch") else _CORRECT
+        fault = Fault(f"cannot be joined ({why})", hint)
     return InputError(f"RAY_ADDRESS={address}", *fault)
 
 

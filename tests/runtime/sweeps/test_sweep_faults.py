@@ -226,8 +226,7 @@ def test_a_trial_that_lost_its_process_for_good_is_run_again_when_the_sweep_is_r
 def test_trials_on_two_workers_each(
     tmp_path: Path, values: dict[str, Any], scheduler: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if scheduler == "asha":
-        train_the_winner_here(monkeypatch)
+    train_the_winner_here(monkeypatch)
     values["training"]["epochs"], values["gate"] = 2, ""
     (tmp_path / "space.py").write_text('def space(): return {"training.head_learning_rate": [1e-6, 0.1]}\n')
     recipe = parse_recipe(values, "recipe")
@@ -242,7 +241,7 @@ def test_trials_on_two_workers_each(
 
 
 def train_the_winner_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In this process: it is trained on workers after halving."""
+    """In this process: on workers it is trained in the tests of nodes."""
     monkeypatch.setattr(winner, "train", lambda *given, **options: train(*given, **options | {"workers": 0}))
 
 

@@ -45,7 +45,7 @@ def report(run: Path, out: Path | None = None) -> Path:
     if uri_of(out) is None and out.is_file():
         with out.open("rb") as file:
             begins = file.read(100).removeprefix(codecs.BOM_UTF8).lstrip().lower()
-        if begins and not begins.startswith((b"<!doctype html", b"<html")):
+        if begins and not begins.startswith((b"<!doctype html", b"<html", b"<!--")):
             raise InputError(f"--out {out}", "is a file that is no page", "name a page: --out report.html")
     with file_at(out) as page:
         make_folder(page.parent)
