@@ -27,6 +27,7 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "docs" / "results"
 NOT_RECORDED = "not recorded"
 NAME = "[a-z0-9_]+"
+PRECISION = "(float32|bfloat16|float16)"
 SECTIONS = (
     "Recognition",
     "Linking",
@@ -108,7 +109,7 @@ class Result(Origin):
     task: Text
     conditions: Text
     command: Annotated[str, StringConstraints(pattern=r"^python -m benchmarks\.")]
-    precision: Literal["float32", "bfloat16", "float16"]
+    precision: Annotated[str, StringConstraints(pattern=f"^{PRECISION}( and {PRECISION})*$")]
     seeds: tuple[int, ...]
     uncertainty: str = ""
     rows: Annotated[tuple[Row, ...], Field(min_length=1)]
@@ -276,6 +277,13 @@ def origin_of(runs: Iterable[Path]) -> Origin:
         return Origin(commit=NOT_RECORDED, date=NOT_RECORDED, hardware=Hardware(cpu=NOT_RECORDED))
     last = max(found, key=lambda origin: origin.date)
     return last.model_copy(update={"commit": ", ".join(sorted({origin.commit for origin in found}))})
+
+
+def precision_of(runs: Iterable[Path]) -> str:
+    """What trainings computed in; those whose results do not say are from before there was a choice."""
+    files = (file for run in runs if (file := run / "result.json").exists())
+    found = {json.loads(file.read_text("utf-8")).get("compute_precision", "float32") for file in files}
+    return " and ".join(sorted(found)) or "float32"
 
 
 def commits_of(runs: Iterable[Path]) -> str:

@@ -30,7 +30,15 @@ import torch
 from torch import nn
 
 from benchmarks.command import call_main
-from benchmarks.figures import ROOT, add_out_folder, keep_origin, measured, origin_of, record
+from benchmarks.figures import (
+    ROOT,
+    add_out_folder,
+    keep_origin,
+    measured,
+    origin_of,
+    precision_of,
+    record,
+)
 from benchmarks.linking_material import Material, load_material
 from benchmarks.linking_runs import FIGURES, LINKED, SCORES, SETTINGS, WAYS, Run, gains, rows
 from benchmarks.results_page import table as tables
@@ -208,6 +216,7 @@ def write(corpus: str, planned: Sequence[Run], runs: Path, out: Path, against: P
         section="Linking",
         task="standardizer",
         conditions=CONDITIONS[corpus].replace("\n", " "),
+        precision=precision_of(run.training(runs) for run in finished),
         seeds=tuple(sorted({run.seed for run in finished})),
         uncertainty=UNCERTAINTY.replace("\n", " "),
         rows=shown,

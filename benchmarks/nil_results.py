@@ -30,7 +30,7 @@ from sklearn.metrics import roc_auc_score
 from torch import nn
 
 from benchmarks.command import call_main
-from benchmarks.figures import add_out, commits_of, keep_origin, measured, origin_of, record
+from benchmarks.figures import add_out, commits_of, keep_origin, measured, origin_of, precision_of, record
 from benchmarks.linking_material import Material, load_material, remembering
 from benchmarks.linking_results import Run, changes_of, recipe_of, train_fold
 from benchmarks.results_page import table as tables
@@ -275,6 +275,7 @@ def main() -> None:
             section="Linking",
             task="standardizer",
             conditions=CONDITIONS.replace("\n", " "),
+            precision=precision_of(run.training(runs) for run in planned),
             seeds=tuple(options.seeds),
             uncertainty="Means of folds; n is folds x seeds.",
             rows=shown,

@@ -28,7 +28,7 @@ import numpy as np
 import torch
 
 from benchmarks.command import call_main
-from benchmarks.figures import add_out_folder, measured, origin_of, record
+from benchmarks.figures import add_out_folder, measured, origin_of, precision_of, record
 from benchmarks.results_page import table as tables
 from benchmarks.span_counts import counts, f1, interval, resampled, row_of_seeds
 from benchmarks.trainings import RECIPES, train
@@ -208,6 +208,7 @@ def main() -> None:
         title="Recognition: encoders that were pre-trained",
         section="Pre-training",
         task="recognizer",
+        precision=precision_of([*outs, *encoders]),
         conditions=" ".join(
             filter(
                 None,

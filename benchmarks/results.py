@@ -19,7 +19,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.figures import ROOT, add_out_folder, keep_origin, measured, origin_of, record
+from benchmarks.figures import (
+    ROOT,
+    add_out_folder,
+    keep_origin,
+    measured,
+    origin_of,
+    precision_of,
+    record,
+)
 from benchmarks.results_page import table as tables
 
 RECIPES = ROOT / "jobs" / "recipes"
@@ -97,7 +105,6 @@ def write(corpus: str, planned: list[Run], runs: Path, out: Path) -> None:
     """The file of a corpus."""
     finished = [run for run in planned if (run.out(runs) / "result.json").exists()]
     found = [{k: v for k, v in row.items() if k != "corpus"} for row in rows(finished, runs)]
-    results = [json.loads((run.out(runs) / "result.json").read_text("utf-8")) for run in finished]
     record(
         "results",
         out / f"recognition_{corpus}.json",
@@ -106,8 +113,7 @@ def write(corpus: str, planned: list[Run], runs: Path, out: Path) -> None:
         section="Recognition",
         task=" and ".join(dict.fromkeys(run.task for run in finished)),
         conditions=CONDITIONS.replace("\n", " "),
-        # Runs that do not say are from before there was a choice.
-        precision=" and ".join(sorted({result.get("compute_precision", "float32") for result in results})),
+        precision=precision_of(run.out(runs) for run in finished),
         seeds=tuple(sorted({run.seed for run in finished})),
         uncertainty="± is the standard deviation over seeds.",
         rows=measured(found, UNITS, n=lambda row: row["seeds"], headline="f1"),

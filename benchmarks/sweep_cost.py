@@ -91,6 +91,7 @@ def main(
         title="What a sweep costs" if part == "cost" else f"What stopping early saves: {scheduler}",
         section="Settings",
         task=base.task,
+        precision=base.training.precision or "float32",
         conditions=f"{trials} settings of {space}, {base.training.epochs} epochs each"
         + (" and the winner once more, beside the same trainings in one process." if part == "cost" else "."),
         seeds=SEEDS if part == "stopping" else (base.seed,),

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.figures import Row, origin_of, record
+from benchmarks.figures import Row, origin_of, precision_of, record
 from benchmarks.results_page import table as tables
 from benchmarks.trainings import RECIPES, train
 from benchmarks.typing_corpora import TypedCorpus
@@ -181,7 +181,7 @@ def publish(
     file: str,
     table: Sequence[Mapping[str, Any]],
     shown: Sequence[Row],
-    origins: Iterable[Path],
+    origins: Sequence[Path],
     title: str,
     sentences: Iterable[str],
 ) -> None:
@@ -201,6 +201,7 @@ def publish(
             section="Typing",
             task="typer",
             conditions=" ".join(filter(None, sentences)),
+            precision=precision_of(origins),
             seeds=tuple(options.seeds),
             uncertainty="Intervals are of 95 %, over the documents asked (a mention each in UFET), those of "
             "gain paired; ± is over seeds.",

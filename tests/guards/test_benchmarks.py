@@ -49,13 +49,17 @@ def test_a_file_of_recognition_is_of_the_runs_that_are_finished(tmp_path: Path) 
     for run in planned[:3]:
         scores = {"f1": 0.8 + run.seed / 100, "precision": 0.9, "recall": 0.75}
         run.out(tmp_path).mkdir()
-        (run.out(tmp_path) / "result.json").write_text(json.dumps({"metrics": scores, "seconds": 90.0}))
+        # A run of before there was a choice does not say what it computed in.
+        told = {"compute_precision": "bfloat16"} if run.seed == 2 else {}
+        result = {"metrics": scores, "seconds": 90.0, **told}
+        (run.out(tmp_path) / "result.json").write_text(json.dumps(result))
     results.write("ncbi", planned, tmp_path, tmp_path)
     found = read_result(tmp_path / "recognition_ncbi.json")
     recognizer, tagger = found.rows
     assert recognizer["f1"] == Figure(value=81.5, unit="%", deviation=0.7, n=2, headline=True)
     assert tagger["f1"] == Figure(value=81.0, unit="%", n=1, headline=True)
     assert (found.seeds, found.task) == ((1, 2), "recognizer and tagger")
+    assert found.precision == "bfloat16 and float32"
 
 
 def test_new_types_are_told_apart_from_known_ones() -> None:

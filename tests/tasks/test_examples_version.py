@@ -22,7 +22,7 @@ EXAMPLES = {
     "standardizer": (1, "bdd4897a783e579a"),
     "chains": (4, "db12ebb7b02aae92"),
     "coreference": (4, "544cc29eee022e97"),
-    "typer": (6, "1eaa4c21e36a2888"),
+    "typer": (7, "1eaa4c21e36a2888"),
     "ranker": (1, "832386288a164b6c"),
 }
 """Of each task: its `examples_version`, and a hash of the examples of a small recipe."""

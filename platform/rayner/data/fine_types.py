@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from typing import NamedTuple
 
-from rayner.data.schema import UNKNOWN, UNTYPED, Mention
+from rayner.data.schema import UNKNOWN, UNTYPED, Document, Mention, Span
 
 SEPARATOR = "/"
 
@@ -27,6 +28,32 @@ def looked_for(mention: Mention, annotated: Collection[str] | None) -> Collectio
 def is_among(name: str, looked: Collection[str] | None) -> bool:
     """Whether a type is one of those that somebody looked for (None: all)."""
     return looked is None or name in looked
+
+
+class SpanTypes(NamedTuple):
+    """The gold types of a span that somebody looked for; what that was (None: all); whether it has any."""
+
+    names: tuple[str, ...]
+    looked_for: Collection[str] | None
+    said: bool
+
+
+def types_by_span(document: Document) -> dict[Span, SpanTypes]:
+    """By span, in the order of the document; of several mentions of one span, the types of all."""
+    annotated = annotated_of(document)
+    found: dict[Span, SpanTypes] = {}
+    for mention in document.mentions:
+        span = mention.start, mention.end
+        names, looked, said = found.get(span, SpanTypes((), annotated, False))
+        types, own = gold_types(mention), looked_for(mention, annotated)
+        kept = dict.fromkeys((*names, *(name for name in types if is_among(name, own))))
+        found[span] = SpanTypes(tuple(kept), None if looked is None else own, said or bool(types))
+    return found
+
+
+def annotated_of(document: Document) -> Collection[str] | None:
+    """What a document was annotated for, as `looked_for` takes it."""
+    return None if document.annotated_types is None else frozenset(document.annotated_types)
 
 
 def as_types(names: Iterable[str]) -> tuple[tuple[str, float], ...]:

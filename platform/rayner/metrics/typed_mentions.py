@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
-from rayner.data.fine_types import gold_types, is_among, looked_for
-from rayner.data.schema import Document, Mention
+from rayner.data.fine_types import SpanTypes, annotated_of, is_among, looked_for, types_by_span
+from rayner.data.schema import Document, Mention, Span
 from rayner.metrics.judged_mentions import JudgedMentions
 
 Items = list[Collection[str]]
-Span = tuple[int, int]
 
 
 def typed_items(gold: Sequence[Document], predicted: Sequence[Document]) -> tuple[Items, Items]:
@@ -28,14 +26,14 @@ def typed_items(gold: Sequence[Document], predicted: Sequence[Document]) -> tupl
     right: Items = []
     answered: Items = []
     for one, other in zip(gold, predicted, strict=True):
-        spans = _types_by_span(one)
+        spans = types_by_span(one)
         found: dict[Span, set[str]] = {}
         for mention, types in _answers(spans, one, other):
             found.setdefault((mention.start, mention.end), set()).update(name for name, _ in types)
         for span, (names, _, said) in spans.items():
             types = found.get(span, ())
             if names or (said and types):
-                right.append(names)
+                right.append(set(names))
                 answered.append(types)
         extra = [names for span, names in found.items() if span not in spans and names]
         right += [()] * len(extra)
@@ -43,36 +41,11 @@ def typed_items(gold: Sequence[Document], predicted: Sequence[Document]) -> tupl
     return right, answered
 
 
-class Gold(NamedTuple):
-    """The gold types of a span that somebody looked for; what that was (None: all); whether it has any."""
-
-    names: set[str]
-    looked_for: Collection[str] | None
-    said: bool = False
-
-
-def _types_by_span(gold: Document) -> dict[Span, Gold]:
-    """By span; of several mentions of one span, the types of all."""
-    annotated = _annotated(gold)
-    found: dict[Span, Gold] = {}
-    for mention in gold.mentions:
-        span = mention.start, mention.end
-        names, looked, said = found.get(span, Gold(set(), annotated))
-        types, own = gold_types(mention), looked_for(mention, annotated)
-        kept = names.union(name for name in types if is_among(name, own))
-        found[span] = Gold(kept, None if looked is None else own, said or bool(types))
-    return found
-
-
-def _annotated(gold: Document) -> Collection[str] | None:
-    return None if gold.annotated_types is None else frozenset(gold.annotated_types)
-
-
 def _answers(
-    right: Mapping[Span, Gold], gold: Document, predicted: Document
+    right: Mapping[Span, SpanTypes], gold: Document, predicted: Document
 ) -> Iterator[tuple[Mention, list[tuple[str, float]]]]:
     """The predicted mentions with those of their types that somebody looked for."""
-    annotated = _annotated(gold)
+    annotated = annotated_of(gold)
     for mention in predicted.mentions:
         of_span = right.get((mention.start, mention.end))
         looked = of_span.looked_for if of_span else looked_for(mention, annotated)
@@ -89,7 +62,7 @@ def judge_types(gold: Sequence[Document], predicted: Sequence[Document]) -> Judg
     """
     rows: list[tuple[str, float, bool]] = []
     for one, other in zip(gold, predicted, strict=True):
-        right = _types_by_span(one)
+        right = types_by_span(one)
         for mention, types in _answers(right, one, other):
             of_span = right.get((mention.start, mention.end))
             if of_span is None or of_span.said:

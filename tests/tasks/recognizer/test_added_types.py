@@ -255,6 +255,18 @@ def test_mentions_of_types_that_nobody_looks_for_change_no_effect(tmp_path: Path
     assert more.measure(model, others) == effects
 
 
+def test_answers_of_which_nobody_knows_what_they_are_are_not_wrong(tmp_path: Path) -> None:
+    task = recognizer(types=TYPES[:2])
+    more = adding(saved(tmp_path / "base", task, trained(task, corpus(), 20)), [ANIMAL])
+    model, dev = built(more), corpus()
+    scores = []
+    for kept in ((), (UNKNOWN,)):
+        as_kept = [tuple(replace(m, type=name) for m in d.mentions for name in kept) for d in dev]
+        given = [replace(d, mentions=as_kept[n] if n % 2 else d.mentions) for n, d in enumerate(dev)]
+        scores.append(more.measure(model, given)["flat_decoding"]["f1_before"])
+    assert 0 < scores[0] < scores[1]
+
+
 def test_few_examples_are_gone_through_several_times(tmp_path: Path) -> None:
     task = recognizer(types=TYPES[:2])
     task_2 = adding(saved(tmp_path / "base", task, built(task)), TYPES[2:])

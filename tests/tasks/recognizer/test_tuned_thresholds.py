@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from rayner.data.schema import Document, Mention
+from rayner.data.schema import UNKNOWN, Document, Mention
 from rayner.data.words import find_words
 from rayner.errors import RecipeError
 from rayner.metrics.spans import score_spans
@@ -60,6 +60,10 @@ def test_no_other_threshold_of_a_type_is_better_on_dev(
 def test_the_curve_over_candidates_is_what_the_table_of_scores_says() -> None:
     documents = [*corpus(), *(marked(text, f"u{i}") for i, text in enumerate(UNREACHABLE))]
     documents.append(replace(documents[0], document_id="partial", annotated_types=("PER",)))
+    # Of each of its words nobody knows what it is.
+    unknown = [Mention(start, end, UNKNOWN) for start, end in find_words(documents[1].text)]
+    marked_so = (*documents[1].mentions, *unknown)
+    documents.append(replace(documents[1], document_id="unknown", mentions=marked_so))
     task = recognizer(decoding={"overlap": "nested"})
     model = trained(task, documents)
     for shift in (0.0, 2.0):

@@ -27,7 +27,7 @@ from rayner.tasks.registry import parse_recipe, task_of
 from rayner.tasks.stage_chain import chain
 from rayner.tasks.typer import mention_batches
 from rayner.tasks.typer import predictor as predictor_module
-from rayner.tasks.typer.task import TyperTask
+from rayner.tasks.typer.task import TyperOptions, TyperTask
 from rayner.tasks.typer.vocabulary import FILE, read_vocabulary
 from tests.tasks.small import built, collated, corpus, found, tagger, trained, weighted_loss
 from tests.tasks.typer.small_typer import DOCUMENTS, ROWS, TOKENIZER, typed, typer, types_of
@@ -45,6 +45,40 @@ def test_it_learns_its_training_documents_by_heart(encoding: str, head: str) -> 
     metrics = task.predictor(model).evaluate(answers, DOCUMENTS)
     assert metrics["accuracy"] == metrics["macro_f1"] == metrics["micro_f1"] == 1.0
     assert metrics["per_frequency"].keys() == {"1-9"}
+
+
+@pytest.mark.parametrize("threshold", ["tuned", "per_type"])
+def test_several_mentions_of_a_span_are_one_with_the_types_of_all(threshold: str) -> None:
+    """Each would learn that the types of the others are wrong."""
+    apart = [
+        dataclasses.replace(
+            d, mentions=tuple(dataclasses.replace(m, types=(one,)) for m in d.mentions for one in m.types)
+        )
+        for d in DOCUMENTS
+    ]
+    assert sum(len(d.mentions) for d in apart) > len(DOCUMENTS)
+    task = typer(decoding={"threshold": threshold})
+    rows = [
+        [{key: np.asarray(value).tolist() for key, value in row.items()} for row in task.examples(given)]
+        for given in (DOCUMENTS, apart)
+    ]
+    assert rows[0] == rows[1]
+    model, found_thresholds = trained(task, DOCUMENTS, steps=10), []
+    for given in (DOCUMENTS, apart):
+        task.fit(model, given)
+        found_thresholds.append(model.thresholds.tolist())
+    assert found_thresholds[0] == found_thresholds[1]
+
+
+def test_types_have_the_vectors_of_the_encoder_that_is_in_the_model() -> None:
+    """One without a source has other weights each time, and a training builds a model twice."""
+    task = typer(model={"head": "labels", "projection_size": 16})
+    built(task, seed=1)
+    model = built(task, seed=2)
+    predictors = [task.predictor(model, given) for given in (None, TyperOptions(types=tuple(task.names)))]
+    one, other = ([m.types for d in predict(p, DOCUMENTS) for m in d.mentions] for p in predictors)
+    assert [[name for name, _ in types] for types in one] == [[name for name, _ in types] for types in other]
+    assert np.allclose([s for types in one for _, s in types], [s for types in other for _, s in types])
 
 
 def test_a_frozen_encoder_stays_as_it_is() -> None:

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from rayner.config import AddedTypes, RecognizerRecipe, SpanDecoding
 from rayner.config.recipe_files import Recipes, flat, parse_settings
-from rayner.data.schema import Document
+from rayner.data.schema import UNKNOWN, Document
 from rayner.errors import CheckpointError, CorpusError, RecipeError
 from rayner.files.fetching import local
 from rayner.files.run_checkpoints import MANIFEST, checkpoint_of
@@ -111,7 +111,7 @@ def effects_of_flat_decoding(
         `lost`: of those before, how many are no more; `lost_correct`: of these, how many are gold; `gained`:
         others that took the place of some; `f1_before`, `f1_after`; `per_type`: the same of each type.
     """
-    names = sorted({m.type for d in [*gold, *nested] for m in d.mentions} - set(added))
+    names = sorted({m.type for d in [*gold, *nested] for m in d.mentions} - {*added, UNKNOWN})
     before = [_decoded(_without(d, added), decoding) for d in nested]
     after = [_without(_decoded(d, decoding), added) for d in nested]
     right, old, new = ({key for d in side for key in _keys(d)} for side in (gold, before, after))

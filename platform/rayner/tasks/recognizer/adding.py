@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from rayner.config import RecognizerRecipe, TypeSettings
 from rayner.data.plans import Plan
-from rayner.data.schema import Document
+from rayner.data.schema import UNKNOWN, Document
 from rayner.metrics.score_calibration import UNCALIBRATED
 from rayner.models.bi_encoder import BiEncoder
 from rayner.models.encoder import Tokenizer
@@ -145,7 +145,7 @@ class AddingTask(RecognizerTask):
         if self.recipe.decoding.overlap == "nested":
             return {}
         gold: list[Document] = []
-        known = frozenset(self.names)
+        known = {*self.names, UNKNOWN}
 
         def noted() -> Iterator[Document]:
             for document in dev:

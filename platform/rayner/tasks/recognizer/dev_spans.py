@@ -16,13 +16,20 @@ import torch
 from torch import Tensor
 
 from rayner.data.batches import forwards
-from rayner.data.schema import Document
+from rayner.data.schema import UNKNOWN, Document, Span
 from rayner.data.windows import SubWords
 from rayner.losses.span_contrast import SpanScores, candidate_spans
 from rayner.metrics.counts import annotated_keys, mention_keys
 from rayner.metrics.thresholds import best_shift, candidates_from_columns
 from rayner.tasks.document_task import DocumentTask
-from rayner.tasks.document_windows import Gold, TextWindow, gold_of, known_rows, known_types
+from rayner.tasks.document_windows import (
+    Gold,
+    TextWindow,
+    gold_of,
+    known_rows,
+    known_types,
+    unknown_spans,
+)
 from rayner.tasks.recognizer.predictor import Recognizer
 from rayner.tasks.sharing import from_first, shares
 
@@ -57,8 +64,8 @@ def scored_spans(
     as `Recognizer.scores` takes at a time.
 
     Gold is what counts as right where answers are scored: no answer is equal to a mention that begins or ends
-    within a word. A span that several windows hold counts in the one that decides about it, and no span
-    counts for a type that its document was not annotated for.
+    within a word. A span that several windows hold counts in the one that decides about it, no span counts
+    for a type that its document was not annotated for, and one of which nobody knows what it is for none.
     """
     type_index = {name: index for index, name in enumerate(task.names)}
     left = iter(documents)
@@ -75,6 +82,7 @@ def _scored(
     windows: list[TextWindow] = []
     gold: list[list[tuple[int, int, int]]] = []
     known: list[np.ndarray | None] = []
+    unknown: list[frozenset[Span]] = []
     for document in documents:
         of_document = task.windows_of(document)
         windows += of_document
@@ -87,17 +95,21 @@ def _scored(
             inside = [g for g in found[low:high] if g.last < end]
             gold.append([(g.type, window.place(g.first) + 1, g.last - g.first) for g in inside])
         known += [known_types(document, type_index)] * len(of_document)
+        unknown += [_exact_unknown(document, of_document[0].subwords)] * len(of_document)
     lengths = np.array([len(window) for window in windows])
     for batch in forwards(np.arange(len(windows)), lengths, recognizer.tokens_per_batch):
-        held, gold_of_batch = [windows[i] for i in batch], [gold[i] for i in batch]
+        held, gold_of_batch = [(windows[i], unknown[i]) for i in batch], [gold[i] for i in batch]
         known_of = known_rows([known[i] for i in batch], len(type_index))
 
         @cache
-        def decides(row: int, start: int, wide: int, held: Sequence[TextWindow] = held) -> bool:
-            first = held[row].subword_at(start - 1)
-            return held[row].decides(first, first + wide)
+        def decides(
+            row: int, start: int, wide: int, held: Sequence[tuple[TextWindow, frozenset[Span]]] = held
+        ) -> bool:
+            window, nobody_knows = held[row]
+            first = window.subword_at(start - 1)
+            return window.decides(first, first + wide) and (first, first + wide) not in nobody_knows
 
-        scores, starts, ends = recognizer.scores(held)
+        scores, starts, ends = recognizer.scores([window for window, _ in held])
         for first, scored in scores:
             yield _of_types(first, scored, starts, ends, gold_of_batch, known_of, decides)
 
@@ -105,12 +117,21 @@ def _scored(
 def _exact_gold(document: Document, subwords: SubWords, type_index: dict[str, int]) -> list[Gold]:
     """The mentions of which each is the stretch between a word's start and a word's end."""
     mentions, names = mention_keys(document, type_index), list(type_index)
+    found = gold_of(document, subwords, type_index, None)[0]
+    return [g for g in found if (*_stretch(subwords, g.first, g.last), names[g.type]) in mentions]
 
-    def key(gold: Gold) -> tuple[int, int, str]:
-        first, last = (subwords.words[subwords.word_of[place]] for place in (gold.first, gold.last))
-        return first[0], last[1], names[gold.type]
 
-    return [gold for gold in gold_of(document, subwords, type_index, None)[0] if key(gold) in mentions]
+def _exact_unknown(document: Document, subwords: SubWords) -> frozenset[Span]:
+    """The first and the last sub-word of each span of which nobody knows what it is, as of `_exact_gold`."""
+    marked = {(m.start, m.end) for m in document.mentions if m.type == UNKNOWN}
+    found = unknown_spans(document, subwords).tolist() if marked else ()
+    return frozenset((first, last) for first, last in found if _stretch(subwords, first, last) in marked)
+
+
+def _stretch(subwords: SubWords, first: int, last: int) -> Span:
+    """The characters of the words that two sub-words are of, and of what is between."""
+    begin, end = (subwords.words[subwords.word_of[place]] for place in (first, last))
+    return int(begin[0]), int(end[1])
 
 
 def span_tables(

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from rayner.config import TypeDecoding, TyperRecipe
 from rayner.data.batches import COST_OF_A_FORWARD, tokens_per_batch_of
-from rayner.data.fine_types import ancestors, gold_types, is_among, looked_for
-from rayner.data.schema import Document, Mention
+from rayner.data.fine_types import ancestors, gold_types, is_among, types_by_span
+from rayner.data.schema import Document
 from rayner.metrics.thresholds import best_shifts, candidates_from_columns
 from rayner.metrics.typed_mentions import typed_items
 from rayner.metrics.typing import METRICS, score_types, scores_of, type_tables
@@ -197,36 +197,31 @@ class TypeStage(TypePredictor):
 
 
 class GoldScore(NamedTuple):
-    """The types of a mention that thresholds are tuned on, with the gold mention.
+    """The types of a span that thresholds are tuned on.
 
-    `scored` are all above `FLOOR` and the most probable one; `annotated` the types that somebody looked for,
-    None for all.
+    `scored` are all above `FLOOR` and the most probable one; `gold` those that somebody looked for, of which
+    `annotated` tells: None for all.
     """
 
     scored: Scored
-    mention: Mention
+    gold: Collection[str]
     annotated: Collection[str] | None = None
 
     def counts(self, name: str) -> bool:
         """Whether an answer of the type is right or wrong: where nobody looked for it, it is neither."""
         return is_among(name, self.annotated)
 
-    @property
-    def gold(self) -> list[str]:
-        """The gold types that somebody looked for."""
-        return [name for name in gold_types(self.mention) if self.counts(name)]
-
 
 class GoldScores(TypePredictor):
-    """All types above the thresholds, undecoded, with the gold mentions."""
+    """All types above the thresholds, undecoded, with the gold types of each span."""
 
     def finish(self, item: Document, windows: Sequence[MentionWindow], scores: Sequence[FoundTypes]) -> Any:
-        found = self.scored(scores)
-        annotated = None if item.annotated_types is None else frozenset(item.annotated_types)
+        found, spans = self.scored(scores), types_by_span(item)
+        given = [(number, spans.pop((m.start, m.end), None)) for number, m in enumerate(item.mentions)]
         return [
-            GoldScore(found.get(number, ({}, []))[0], mention, looked_for(mention, annotated))
-            for number, mention in enumerate(item.mentions)
-            if gold_types(mention)
+            GoldScore(found.get(number, ({}, []))[0], of.names, of.looked_for)
+            for number, of in given
+            if of is not None and of.said
         ]
 
 

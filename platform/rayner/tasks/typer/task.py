@@ -64,7 +64,7 @@ class TyperOptions(Options):
 class TyperTask(CorpusTask[TyperRecipe]):
     """Learns the types of mentions by binary cross-entropy. A document's given `types` are its gold."""
 
-    examples_version = 6
+    examples_version = 7
     metric = Metric("macro_f1")
     weights: Mapping[str, float] = {"type": 1.0}
     builds_from_items = True
@@ -127,7 +127,12 @@ class TyperTask(CorpusTask[TyperRecipe]):
     def _reads_once(self) -> bool:
         """Whether the encoder reads each window once, not in each epoch: it does not learn, and has the same
         weights wherever it is loaded."""
-        return not self.recipe.model.train_encoder and locate(self.recipe.encoder).kind != "random"
+        return not self.recipe.model.train_encoder and not self._is_random
+
+    @property
+    def _is_random(self) -> bool:
+        """Whether each encoder that is made has weights of its own."""
+        return locate(self.recipe.encoder).kind == "random"
 
     def examples(self, items: Iterable[Document]) -> Iterator[dict[str, Any]]:
         """A row a window; see `type_rows.rows_of`.
@@ -193,7 +198,7 @@ class TyperTask(CorpusTask[TyperRecipe]):
         model = Typer(encoder, len(self.names), settings, of_types)
         model.thresholds.fill_(logit(self.recipe.decoding.value))
         if isinstance(model.head, LabelHead) and self._loading is None:
-            if self._name_vectors is None:
+            if self._name_vectors is None or self._is_random:
                 self._name_vectors = self._encoded(model, [TypeSettings(name=name) for name in self.names])
             model.head.type_vectors.copy_(self._name_vectors)
         return model

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rayner.counted import counted
-from rayner.data.fine_types import gold_types, is_among, looked_for
+from rayner.data.fine_types import annotated_of, gold_types, is_among, looked_for, types_by_span
 from rayner.data.schema import Document
 from rayner.tasks.document_windows import known_types
 from rayner.tasks.typer.mention_windows import MentionWindow
@@ -19,19 +19,22 @@ def rows_of(
 ) -> Iterator[dict[str, Any]]:
     """A row for each window of a document with a mention that has a type.
 
-    `places` of its mentions; `type_mention`, `type_index` are flat pairs. `known` holds the types that
-    somebody looked for in them; nothing means all: a window whose mentions differ in that has two rows. The
-    first row, or one with nothing else, has `rejects`.
+    Of several mentions of one span the first has the types of all: each would learn that those of the others
+    are wrong. `places` of its mentions; `type_mention`, `type_index` are flat pairs. `known` holds the types
+    that somebody looked for in them; nothing means all: a window whose mentions differ in that has two rows.
+    The first row, or one with nothing else, has `rejects`.
     """
-    annotated = None if document.annotated_types is None else frozenset(document.annotated_types)
+    annotated = annotated_of(document)
     gold = [gold_types(mention) for mention in document.mentions]
     looked = [looked_for(mention, annotated) for mention in document.mentions]
+    spans = types_by_span(document)
+    of_mention = [spans.pop((mention.start, mention.end), None) for mention in document.mentions]
     known = known_types(document, type_index)
     groups: list[tuple[list[bool], list[int]]] = [
-        ([bool(names) and of is None for names, of in zip(gold, looked, strict=True)], [])
+        ([bool(of and of.said and of.looked_for is None) for of in of_mention], [])
     ]
     if known is not None and len(known):
-        among = [bool(names) and of is not None for names, of in zip(gold, looked, strict=True)]
+        among = [bool(of and of.said and of.looked_for is not None) for of in of_mention]
         groups.append((among, known.tolist()))
     rejects = list(_rejects(document, windows, gold, looked, type_index))
     for window in windows:
@@ -42,8 +45,9 @@ def rows_of(
             pairs = [
                 (place, type_index[name])
                 for place, number in enumerate(window.mentions[kept].tolist())
-                for name in gold[number]
-                if name in type_index and is_among(name, looked[number])
+                if (of := of_mention[number]) is not None
+                for name in of.names
+                if name in type_index
             ]
             yield {
                 "document_id": document.document_id,
