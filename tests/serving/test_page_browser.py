@@ -361,9 +361,11 @@ def test_a_mention_is_looked_up_where_it_was_linked(visits: Open) -> None:
     expect(page.locator("#point-value")).to_have_text("high precision")
     page.click("#look-up")
     select(page, "lookup-base", "places")
-    with page.expect_request("**/v1/standardize") as sent:
+    # Its answer comes after the request was written down, which its sending alone does not.
+    with page.expect_response(lambda one: "places" in (one.request.post_data or "")) as answered:
         page.click("#look-up")
-    assert json.loads(sent.value.post_data or "") == {"mentions": ["Marie Curie"], "knowledge_base": "places"}
+    given = json.loads(answered.value.request.post_data or "")
+    assert given == {"mentions": ["Marie Curie"], "knowledge_base": "places"}
     bodies = [json.loads(request.post_data or "") for request in asked(visit, "/v1/standardize")]
     assert [one.get("operating_point") for one in bodies] == [None, "high_precision", None]
 
