@@ -51,6 +51,14 @@ def types_by_span(document: Document) -> dict[Span, SpanTypes]:
     return found
 
 
+def types_of_mentions(document: Document) -> list[SpanTypes | None]:
+    """For each mention that is the first of its span, what `types_by_span` says of that, if somebody said a
+    type; None for others, so that no span is learned or counted twice."""
+    spans = types_by_span(document)
+    found = (spans.pop((mention.start, mention.end), None) for mention in document.mentions)
+    return [types if types is not None and types.said else None for types in found]
+
+
 def annotated_of(document: Document) -> Collection[str] | None:
     """What a document was annotated for, as `looked_for` takes it."""
     return None if document.annotated_types is None else frozenset(document.annotated_types)

@@ -88,13 +88,18 @@ def looked_for(documents: Sequence[Document], types: Collection[str] | None) -> 
     return [replace(d, mentions=tuple(m for m in d.mentions if m.type in kept)) for d in documents]
 
 
+def marked_unknown(gold: Document) -> set[Span]:
+    """The spans of which nobody knows what they are."""
+    return {(mention.start, mention.end) for mention in gold.mentions if mention.type == UNKNOWN}
+
+
 def annotated_keys(
     gold: Document, predicted: Document, types: Collection[str] | None
 ) -> tuple[set[Key], set[Key], int]:
     """Gold and predicted mentions that are right or wrong; the number of other predictions: those of types
     that `gold` was not annotated for, and those of a span of which nobody knows what it is."""
     gold_keys, predicted_keys = mention_keys(gold, types), mention_keys(predicted, types)
-    unknown = {(m.start, m.end) for m in gold.mentions if m.type == UNKNOWN}
+    unknown = marked_unknown(gold)
     known = None if gold.annotated_types is None else set(gold.annotated_types)
 
     def judged(key: Key) -> bool:

@@ -16,10 +16,10 @@ import torch
 from torch import Tensor
 
 from rayner.data.batches import forwards
-from rayner.data.schema import UNKNOWN, Document, Span
+from rayner.data.schema import Document, Span
 from rayner.data.windows import SubWords
 from rayner.losses.span_contrast import SpanScores, candidate_spans
-from rayner.metrics.counts import annotated_keys, mention_keys
+from rayner.metrics.counts import annotated_keys, marked_unknown, mention_keys
 from rayner.metrics.thresholds import best_shift, candidates_from_columns
 from rayner.tasks.document_task import DocumentTask
 from rayner.tasks.document_windows import (
@@ -123,7 +123,7 @@ def _exact_gold(document: Document, subwords: SubWords, type_index: dict[str, in
 
 def _exact_unknown(document: Document, subwords: SubWords) -> frozenset[Span]:
     """The first and the last sub-word of each span of which nobody knows what it is, as of `_exact_gold`."""
-    marked = {(m.start, m.end) for m in document.mentions if m.type == UNKNOWN}
+    marked = marked_unknown(document)
     found = unknown_spans(document, subwords).tolist() if marked else ()
     return frozenset((first, last) for first, last in found if _stretch(subwords, first, last) in marked)
 

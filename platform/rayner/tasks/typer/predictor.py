@@ -13,7 +13,7 @@ from torch import Tensor
 
 from rayner.config import TypeDecoding, TyperRecipe
 from rayner.data.batches import COST_OF_A_FORWARD, tokens_per_batch_of
-from rayner.data.fine_types import ancestors, gold_types, is_among, types_by_span
+from rayner.data.fine_types import ancestors, gold_types, is_among, types_of_mentions
 from rayner.data.schema import Document
 from rayner.metrics.thresholds import best_shifts, candidates_from_columns
 from rayner.metrics.typed_mentions import typed_items
@@ -216,12 +216,11 @@ class GoldScores(TypePredictor):
     """All types above the thresholds, undecoded, with the gold types of each span."""
 
     def finish(self, item: Document, windows: Sequence[MentionWindow], scores: Sequence[FoundTypes]) -> Any:
-        found, spans = self.scored(scores), types_by_span(item)
-        given = [(number, spans.pop((m.start, m.end), None)) for number, m in enumerate(item.mentions)]
+        found = self.scored(scores)
         return [
-            GoldScore(found.get(number, ({}, []))[0], of.names, of.looked_for)
-            for number, of in given
-            if of is not None and of.said
+            GoldScore(found.get(number, ({}, []))[0], types.names, types.looked_for)
+            for number, types in enumerate(types_of_mentions(item))
+            if types is not None
         ]
 
 

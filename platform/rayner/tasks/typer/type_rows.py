@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from rayner.counted import counted
-from rayner.data.fine_types import annotated_of, gold_types, is_among, looked_for, types_by_span
+from rayner.data.fine_types import annotated_of, gold_types, is_among, looked_for, types_of_mentions
 from rayner.data.schema import Document
 from rayner.tasks.document_windows import known_types
 from rayner.tasks.typer.mention_windows import MentionWindow
@@ -24,29 +24,25 @@ def rows_of(
     that somebody looked for in them; nothing means all: a window whose mentions differ in that has two rows.
     The first row, or one with nothing else, has `rejects`.
     """
-    annotated = annotated_of(document)
-    gold = [gold_types(mention) for mention in document.mentions]
-    looked = [looked_for(mention, annotated) for mention in document.mentions]
-    spans = types_by_span(document)
-    of_mention = [spans.pop((mention.start, mention.end), None) for mention in document.mentions]
+    types_of = types_of_mentions(document)
     known = known_types(document, type_index)
     groups: list[tuple[list[bool], list[int]]] = [
-        ([bool(of and of.said and of.looked_for is None) for of in of_mention], [])
+        ([types is not None and types.looked_for is None for types in types_of], [])
     ]
     if known is not None and len(known):
-        among = [bool(of and of.said and of.looked_for is not None) for of in of_mention]
+        among = [types is not None and types.looked_for is not None for types in types_of]
         groups.append((among, known.tolist()))
-    rejects = list(_rejects(document, windows, gold, looked, type_index))
+    rejects = list(_rejects(document, windows, type_index))
     for window in windows:
-        for chosen, types in groups:
+        for chosen, looked_among in groups:
             kept = np.array([chosen[number] for number in window.mentions.tolist()])
             if not kept.any():
                 continue
             pairs = [
                 (place, type_index[name])
                 for place, number in enumerate(window.mentions[kept].tolist())
-                if (of := of_mention[number]) is not None
-                for name in of.names
+                if (types := types_of[number]) is not None
+                for name in types.names
                 if name in type_index
             ]
             yield {
@@ -56,7 +52,7 @@ def rows_of(
                 "places": window.places[kept],
                 "type_mention": [place for place, _ in pairs],
                 "type_index": [index for _, index in pairs],
-                "known": types,
+                "known": looked_among,
                 "rejects": rejects,
             }
             rejects = []
@@ -65,15 +61,13 @@ def rows_of(
 
 
 def _rejects(
-    document: Document,
-    windows: Sequence[MentionWindow],
-    gold: Sequence[Sequence[str]],
-    looked: Sequence[Collection[str] | None],
-    type_index: Mapping[str, int],
+    document: Document, windows: Sequence[MentionWindow], type_index: Mapping[str, int]
 ) -> Iterator[str]:
     """A line for each mention that is not learned, or not with all its types."""
+    annotated = annotated_of(document)
     hidden = {number: window.hidden for window in windows for number in window.mentions.tolist()}
-    for number, (mention, names) in enumerate(zip(document.mentions, gold, strict=True)):
+    for number, mention in enumerate(document.mentions):
+        names, looked = gold_types(mention), looked_for(mention, annotated)
         place = f"{document.document_id}: mention at {mention.start}-{mention.end}"
         if number not in hidden:
             yield f"{place}: holds no word"
@@ -84,5 +78,5 @@ def _rejects(
             yield f"{place}: too long for a window, its middle is left out ({middle})"
         elif unknown := [name for name in names if name not in type_index]:
             yield f"{place}: the recipe has no type {', '.join(unknown)}"
-        elif others := [name for name in names if not is_among(name, looked[number])]:
+        elif others := [name for name in names if not is_among(name, looked)]:
             yield f"{place}: the document was not annotated for {', '.join(others)}"
