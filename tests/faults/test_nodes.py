@@ -131,7 +131,7 @@ def test_a_node_is_lost_and_replaced(nodes, recipe, undisturbed, tmp_path) -> No
         nodes.lose_one()
         nodes.start()
         run.finish()
-    assert_equal(run, undisturbed)
+    assert_equal(run, undisturbed, 1e-6)
 
 
 @pytest.mark.faults
@@ -148,10 +148,10 @@ def test_a_run_shrinks_to_one_worker_and_grows_back(nodes, recipe, undisturbed, 
         nodes.start()
         run.wait_for_step(20, workers=2)
         run.finish()
-    assert_equal(run, undisturbed)
+    assert_equal(run, undisturbed, 1e-5)
 
 
-def assert_equal(run: Training, undisturbed: Path) -> None:
+def assert_equal(run: Training, undisturbed: Path, within: float) -> None:
     """That each step took the same examples, and the same was learned."""
     assert taken(run.seen) == taken(undisturbed / "seen")
-    assert largest_difference(weights_of(run.out / "last"), weights_of(undisturbed / "run/last")) < 1e-3
+    assert largest_difference(weights_of(run.out / "last"), weights_of(undisturbed / "run/last")) < within

@@ -47,29 +47,6 @@ def test_it_learns_its_training_documents_by_heart(encoding: str, head: str) -> 
     assert metrics["per_frequency"].keys() == {"1-9"}
 
 
-@pytest.mark.parametrize("threshold", ["tuned", "per_type"])
-def test_several_mentions_of_a_span_are_one_with_the_types_of_all(threshold: str) -> None:
-    """Each would learn that the types of the others are wrong."""
-    apart = [
-        dataclasses.replace(
-            d, mentions=tuple(dataclasses.replace(m, types=(one,)) for m in d.mentions for one in m.types)
-        )
-        for d in DOCUMENTS
-    ]
-    assert sum(len(d.mentions) for d in apart) > len(DOCUMENTS)
-    task = typer(decoding={"threshold": threshold})
-    rows = [
-        [{key: np.asarray(value).tolist() for key, value in row.items()} for row in task.examples(given)]
-        for given in (DOCUMENTS, apart)
-    ]
-    assert rows[0] == rows[1]
-    model, found_thresholds = trained(task, DOCUMENTS, steps=10), []
-    for given in (DOCUMENTS, apart):
-        task.fit(model, given)
-        found_thresholds.append(model.thresholds.tolist())
-    assert found_thresholds[0] == found_thresholds[1]
-
-
 def test_types_have_the_vectors_of_the_encoder_that_is_in_the_model() -> None:
     """One without a source has other weights each time, and a training builds a model twice."""
     task = typer(model={"head": "labels", "projection_size": 16})
