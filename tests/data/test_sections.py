@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rayner.data.schema import Document, Mention
-from rayner.data.sections import Section, join_mentions, part_of, sections
+from rayner.data.sections import Section, join_mentions, part_of, sections, to_be_cut
 
 SIZES = st.integers(6, 40).flatmap(lambda size: st.tuples(st.just(size), st.integers(2, size - 2)))
 
@@ -66,3 +67,13 @@ def test_what_begins_where_a_section_begins_is_in_it() -> None:
     part = part_of(Document("d", "ab cd ef", (mention,), words=((0, 2), (3, 5), (6, 8))), Section(3, 8))
     assert part.words == ((0, 2), (3, 5))
     assert part.mentions == (Mention(0, 2, "X", head=(1, 2)),)
+
+
+def test_words_and_sentences_that_are_not_in_order_count_as_none() -> None:
+    text, words = "Ada ran. " * 60, tuple((start, start + 3) for start in range(0, 540, 9))
+    given = Document("d", text, words=words, sentences=words, sentence_contexts=((),) * len(words))
+    assert to_be_cut(given) == given
+    for spans in (words[::-1], words[30:] + words[:30]):
+        cut = to_be_cut(replace(given, words=spans, sentences=spans))
+        assert (cut.words, cut.sentences, cut.sentence_contexts) == (None, None, None)
+        assert cut.text == text

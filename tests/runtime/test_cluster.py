@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -95,6 +96,24 @@ def test_a_cluster_that_cannot_be_joined_is_one_line(
     assert "\n" not in str(raised.value)
     assert "The cluster was started with: Ray: 2.1.0" in str(raised.value)
     assert "the cluster's versions of Ray and Python" in str(raised.value)
+
+
+def test_an_address_where_nothing_answers_is_told_before_ray_waits_for_it(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    import ray
+
+    def waits(**_: Any) -> None:
+        assert "cannot be reached (Connection refused); start the cluster" in caplog.text
+        raise ConnectionError("Ray gave up")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", waits)
+    monkeypatch.setenv("RAY_ADDRESS", address)
+    with pytest.raises(InputError, match="cannot be reached"):
+        ensure_ray()
 
 
 def test_sigterm_is_as_ctrl_c_once_ray_runs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from rayner.data.schema import Document
 from rayner.data.sections import OVERLAP, SIZE
 from rayner.data.words import find_words
 from rayner.tasks.document_windows import Found, TextWindow
-from rayner.tasks.predict import predict, predict_and_count
+from rayner.tasks.predict import pieces_of, predict, predict_and_count
 from rayner.tasks.recognizer.predictor import Recognizer
 from tests.tasks.small import recognizer
 
@@ -67,3 +67,13 @@ def test_working_memory_does_not_grow_with_the_number_of_windows() -> None:
         tracemalloc.stop()
     assert document.mentions == ()
     assert peak < 45 * 2**20
+
+
+def test_words_that_are_not_in_order_count_as_none_in_every_section() -> None:
+    text = _text(2 * SIZE)
+    words = tuple(find_words(text))
+    for given, kept in ((words, True), (words[::-1], False)):
+        pieces = [*pieces_of([Document("d", text, words=given)], whole=False)]
+        assert len(pieces) > 1
+        assert [bool(piece.part.words) for piece in pieces] == [kept] * len(pieces)
+        assert all(piece.item.words is given for piece in pieces)

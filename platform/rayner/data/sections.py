@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from rayner.data.schema import Context, Document, Mention, Span
+from rayner.data.words import are_in_order
 
 SIZE = 2**18
 """Characters of a section: hundreds of windows, so that the two ends weigh little."""
@@ -28,8 +29,21 @@ def sections(text: str, size: int = SIZE, overlap: int = OVERLAP) -> list[Sectio
     return [Section(start, min(start + size, len(text))) for start in starts]
 
 
+def to_be_cut(document: Document) -> Document:
+    """The document less words and sentences that overlap or are not in order, which count as none."""
+    if not are_in_order(document.words or ()):
+        document = replace(document, words=None)
+    if not are_in_order(document.sentences or ()):
+        document = replace(document, sentences=None, sentence_contexts=None)
+    return document
+
+
 def part_of(document: Document, section: Section) -> Document:
-    """The section as a document: the text, and the words, sentences and mentions that lie whole in it."""
+    """The section as a document: the text, and the words, sentences and mentions that lie whole in it.
+
+    Args:
+        document: one `to_be_cut`.
+    """
     begin, end = section
     inside = (m for m in document.mentions if begin <= m.start and m.end <= end)
     return replace(

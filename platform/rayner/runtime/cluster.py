@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rayner.errors import RaynerError
-from rayner.runtime.ray_address import cannot_join
+from rayner.runtime.ray_address import cannot_join, error_of, fault_of
 
 SOURCE_ROOT = Path(__file__).parents[2]
 _CLEANER = "ray.train.v2._internal.execution.controller.placement_group_cleaner"
@@ -49,6 +49,9 @@ def ensure_ray() -> None:
     if ray.is_initialized():
         return
     if address := os.environ.get("RAY_ADDRESS"):
+        if (fault := fault_of(address)) and fault.passing:
+            # Ray waits for more than a minute before it says so.
+            log.warning("%s", error_of(address, fault))
         # The nodes have the package from the job's runtime environment or their own installation.
         try:
             ray.init(address=address, logging_level=logging.WARNING)

@@ -16,10 +16,11 @@ _NONE_RUNS = "start one (ray start --head), or unset RAY_ADDRESS for a Ray of th
 
 
 class Fault(NamedTuple):
-    """What is wrong with an address, and a `hint` what to do about it."""
+    """What is wrong with an address, and a `hint` what to do about it; `passing`: it may be over soon."""
 
     what: str
     hint: str
+    passing: bool = False
 
 
 def fault_of(address: str) -> Fault | None:
@@ -45,8 +46,13 @@ def fault_of(address: str) -> Fault | None:
     try:
         socket.create_connection((host, port), timeout=_SECONDS_TO_CONNECT).close()
     except OSError as error:
-        return Fault(f"cannot be reached ({error.strerror or one_line(error)})", _CORRECT)
+        return Fault(f"cannot be reached ({error.strerror or one_line(error)})", _CORRECT, passing=True)
     return None
+
+
+def error_of(address: str, fault: Fault) -> InputError:
+    """The error in a line."""
+    return InputError(f"RAY_ADDRESS={address}", fault.what, fault.hint)
 
 
 def cannot_join(address: str, error: Exception) -> InputError:
@@ -57,7 +63,7 @@ def cannot_join(address: str, error: Exception) -> InputError:
         why = one_line(error.__cause__ or error)
         hint = _SAME_VERSIONS if why.startswith("Version mismatch") else _CORRECT
         fault = Fault(f"cannot be joined ({why})", hint)
-    return InputError(f"RAY_ADDRESS={address}", *fault)
+    return error_of(address, fault)
 
 
 def _found_here() -> str | None:

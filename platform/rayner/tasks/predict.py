@@ -16,7 +16,7 @@ from rayner.data.batches import forwards
 from rayner.data.readers.base import is_encodable, strings_of
 from rayner.data.readers.rows import fault_of_offsets, fault_of_values
 from rayner.data.schema import Document, Mention
-from rayner.data.sections import Section, join_mentions, part_of, sections
+from rayner.data.sections import Section, join_mentions, part_of, sections, to_be_cut
 from rayner.errors import InputError
 from rayner.models.threads import one_thread, usable_cores
 from rayner.tasks.base import Predictor
@@ -39,16 +39,17 @@ class Predicted(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """An item, or a section of a long document."""
+    """An item, or a section of a long document, which is cut `out_of` what `to_be_cut` makes of it."""
 
     item: Any
     section: Section | None = None
     is_last: bool = True
+    out_of: Any = None
 
     @property
     def part(self) -> Any:
         """What the predictor is given."""
-        return self.item if self.section is None else part_of(self.item, self.section)
+        return self.item if self.section is None else part_of(self.out_of, self.section)
 
 
 _Round = list[tuple[Piece, Any, list[Any]]]
@@ -251,7 +252,8 @@ def pieces_of(items: Iterable[Any], whole: bool) -> Iterator[Piece]:
         if len(cut) < 2:
             yield Piece(item)
         else:
-            yield from (Piece(item, section, section is cut[-1]) for section in cut)
+            out_of = to_be_cut(item)
+            yield from (Piece(item, section, section is cut[-1], out_of) for section in cut)
 
 
 def _answers(

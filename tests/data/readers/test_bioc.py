@@ -11,6 +11,7 @@ import pytest
 
 from rayner.data.readers import detect, read_corpus
 from rayner.data.schema import Document, Mention
+from rayner.data.writers import write_bioc_json
 from rayner.errors import CorpusError
 
 XML = """<?xml version='1.0' encoding='UTF-8'?><!DOCTYPE collection SYSTEM 'BioC.dtd'>
@@ -151,3 +152,31 @@ def test_fractions_of_a_character_are_no_offsets(tmp_path: Path, location: dict[
     reading = read_corpus(tmp_path)
     assert [document.mentions for document in reading.documents] == [()]
     assert [("is no whole number" in reject.what) for reject in reading.rejects] == [True]
+
+
+def test_several_ids_of_an_annotation_are_joined(tmp_path: Path) -> None:
+    annotation = {"text": "Ann", "locations": [{"offset": 0, "length": 3}]}
+    annotation |= {"infons": {"type": "X", "identifier": ["P1", None, "P2"]}}
+    passage = {"offset": 0, "text": "Ann ran", "annotations": [annotation]}
+    (tmp_path / "a.json").write_text(json.dumps({"documents": [{"id": 0, "passages": [passage]}]}))
+    (document,) = read_corpus(tmp_path / "a.json").documents
+    assert document.document_id == "0"
+    assert [mention.entity_id for mention in document.mentions] == ["P1|P2"]
+    infons = "".join(
+        f'<infon key="{key}">{value}</infon>'
+        for key, value in [("type", "X"), ("identifier", "P1"), ("identifier", "P2")]
+    )
+    (tmp_path / "a.xml").write_text(
+        "<collection><document><id>a</id><passage><offset>0</offset><text>Ann ran</text><annotation>"
+        f'{infons}<location offset="0" length="3"/><text>Ann</text></annotation></passage></document>'
+        "</collection>"
+    )
+    (document,) = read_corpus(tmp_path / "a.xml").documents
+    assert [(m.type, m.entity_id) for m in document.mentions] == [("X", "P1|P2")]
+
+
+def test_what_we_write_is_known_however_long_its_first_document(tmp_path: Path) -> None:
+    documents = [Document("a", "Ann ran. " * 10_000), Document("b", "Bob ran.")]
+    write_bioc_json(documents, tmp_path / "a.json")
+    assert detect(tmp_path) == "bioc"
+    assert read_corpus(tmp_path).documents == documents

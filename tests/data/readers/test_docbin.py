@@ -96,3 +96,13 @@ def test_sentences_that_do_not_come_back_are_counted(
     (document,) = read_corpus(tmp_path).documents
     assert document.sentences != sentences
     assert written.dropped.total() == 1
+
+
+def test_a_sentence_ends_where_it_ended(tmp_path: Path) -> None:
+    pytest.importorskip("spacy")
+    written = write_docbin(
+        [Document("a", "Ada ran\u200b\n\nBob sat", sentences=((0, 8), (10, 17)))], tmp_path
+    )
+    (document,) = read_corpus(tmp_path).documents
+    assert document.sentences == ((0, 8), (10, 17))
+    assert "sentences" not in written.dropped

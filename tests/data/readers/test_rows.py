@@ -208,7 +208,7 @@ def test_a_margin_is_a_number(tmp_path: Path, name: str) -> None:
     assert f"{name} 'high' is not a number" in reject.what
 
 
-@pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity"])
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", "1e300", f"-1{'0' * 40}"])
 @pytest.mark.parametrize(
     "field",
     [
@@ -216,7 +216,7 @@ def test_a_margin_is_a_number(tmp_path: Path, name: str) -> None:
         *('"types": [{{"name": "a", "score": {}}}]', '"candidates": [{{"entity_id": "Q1", "score": {}}}]'),
     ],
 )
-def test_scores_are_numbers_that_json_has(tmp_path: Path, field: str, value: str) -> None:
+def test_scores_are_numbers_that_json_and_float32_have(tmp_path: Path, field: str, value: str) -> None:
     mention = f'{{"start": 0, "end": 1, "type": "X", {field.format(value)}}}'
     context = f'{{"text": "c", "score": {value}, "before": true}}'
     good = '{"document_id": "good", "text": "ab"}'
@@ -307,3 +307,25 @@ def test_fields_of_our_name_in_binder_rows_are_counted(tmp_path: Path) -> None:
     reading = read_corpus(tmp_path)
     assert len(reading.documents) == 1
     assert dict(reading.ignored) == {"field sentences": 1, "field contexts": 1}
+
+
+def test_a_string_that_is_not_utf8_costs_its_row_alone(tmp_path: Path) -> None:
+    texts = pa.StringArray.from_buffers(
+        2, pa.py_buffer(b"\0\0\0\0\4\0\0\0\x08\0\0\0"), pa.py_buffer(b"ab\xffdgood")
+    )
+    pq.write_table(pa.table({"document_id": ["a", "b"], "text": texts}), tmp_path / "a.parquet")
+    reading = read_corpus(tmp_path / "a.parquet")
+    assert [document.text for document in reading.documents] == ["good"]
+    (reject,) = reading.rejects
+    assert (reject.where, reject.what) == (f"{tmp_path}/a.parquet:row 0", "byte 0xff is not UTF-8")
+    pq.write_table(
+        pa.table({"tokens": [["x"], ["y"]], "tags": [["O"], ["B-X"]], "id": texts}), tmp_path / "a.parquet"
+    )
+    reading = read_corpus(tmp_path / "a.parquet")
+    assert [document.document_id for document in reading.documents] == ["good"]
+    assert [reject.what for reject in reading.rejects] == ["byte 0xff is not UTF-8"]
+
+
+def test_an_id_of_null_gives_way_to_the_other(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"document_id": null, "id": "real", "text": "x"}')
+    assert read_corpus(tmp_path).documents == [Document("real", "x")]

@@ -345,3 +345,24 @@ def test_livingner_tables_may_share_their_texts(tmp_path: Path) -> None:
     reading = read_corpus([tmp_path / "train.tsv", tmp_path / "dev.tsv"])
     assert {d.document_id: len(d.mentions) for d in reading.documents} == {"one": 1, "two": 1, "three": 0}
     assert not reading.rejects
+
+
+def test_livingner_texts_may_be_packed(tmp_path: Path) -> None:
+    _write(tmp_path / "c1.txt.gz", "Un hombre.")
+    (tmp_path / "t.tsv").write_text("filename\tmark\tlabel\toff0\toff1\tspan\nc1\tT1\tHUMAN\t3\t9\thombre\n")
+    for paths in (tmp_path, tmp_path / "t.tsv"):
+        reading = read_corpus(paths)
+        assert [(d.document_id, len(d.mentions)) for d in reading.documents] == [("c1", 1)]
+        assert not reading.rejects
+
+
+def test_brat_ids_that_look_like_another_notation(tmp_path: Path) -> None:
+    notes = "T1\tPER 0 3\tAnn\nN1\tReference T1 Referent:5\tAnn\n"
+    assert _brat(tmp_path, "Ann had gout.", notes).documents[0].mentions[0].entity_id == "Referent:5"
+
+
+def test_the_first_of_brat_notes_with_an_id_counts(tmp_path: Path) -> None:
+    notes = "T1\tPER 0 3\tAnn\n#1\tAnnotatorNotes T1\tQ1\n#2\tAnnotatorNotes T1\t2024-check\n"
+    reading = _brat(tmp_path, "Ann had gout.", notes)
+    assert reading.documents[0].mentions[0].entity_id == "Q1"
+    assert reading.ignored == {"comment": 1}

@@ -112,3 +112,16 @@ def test_a_damaged_page_is_a_reject(tmp_path: Path) -> None:
         assert 0 < counts["documents"] <= 20
         assert counts["rejected"] == 1
         assert "not a Parquet file that can be read" in rejects(out)[0]["what"]
+
+
+def test_a_text_that_is_not_utf8_is_a_reject(tmp_path: Path) -> None:
+    """Arrow reads it without a word."""
+    given = write_parquet(
+        tmp_path / "in.parquet", ["Ada ran", "Bob sat"], use_dictionary=False, compression="none"
+    )
+    given.write_bytes(given.read_bytes().replace(b"Bob sat", b"Bob\xffsat"))
+    counts = here(given, tmp_path / "out")
+    assert (counts["documents"], counts["rejected"]) == (1, 1)
+    (reject,) = rejects(tmp_path / "out")
+    assert reject["what"] == "byte 0xff is not UTF-8"
+    assert reject["where"].endswith("in.parquet:row 1")

@@ -15,6 +15,7 @@ from xml.etree import ElementTree
 
 from rayner.data.readers import files
 from rayner.data.readers.base import Reading, Sample, Unit, entity_of, in_order
+from rayner.data.readers.json_rows import LONG_BYTES
 from rayner.data.readers.offsets import explain, holds
 from rayner.data.schema import Document, Mention
 from rayner.errors import CorpusError
@@ -40,7 +41,11 @@ def matches(sample: Sample) -> bool:
     if start.startswith("<"):
         return "<collection" in start or "BioC.dtd" in start
     lists_documents = '"documents"' in start or f'"{_PUBTATOR_3}"' in start
-    return start[:1] in ("{", "[") and lists_documents and '"passages"' in start
+    if start[:1] not in ("{", "[") or not lists_documents:
+        return False
+    # A line for each document, the first of which may be longer than a sample.
+    lines = sample.lines if '"passages"' in start else files.sample(sample.path, LONG_BYTES).lines
+    return any('"passages"' in line for line in lines)
 
 
 def read(unit: Unit) -> Reading:
@@ -49,7 +54,7 @@ def read(unit: Unit) -> Reading:
     (path,) = unit.paths
     for number, document in enumerate(_documents(files.read_bytes(path), path), 1):
         document_id = f"{unit.name}:{number}"
-        if isinstance(document, Mapping) and document.get("id"):
+        if isinstance(document, Mapping) and document.get("id") not in (None, ""):
             document_id = str(document["id"])
         where = f"{path}: document {document_id}"
         try:
@@ -87,7 +92,10 @@ def _from_xml(element: ElementTree.Element) -> dict[str, Any]:
         f"{name}s": [_from_xml(child) for child in element.findall(name)]
         for name in ("passage", "sentence", "annotation", "relation")
     }
-    found["infons"] = {child.get("key", ""): child.text or "" for child in element.findall("infon")}
+    infons: dict[str, list[str]] = {}
+    for child in element.findall("infon"):
+        infons.setdefault(child.get("key", ""), []).append(child.text or "")
+    found["infons"] = infons
     found["locations"] = [dict(child.attrib) for child in element.findall("location")]
     for name in ("id", "offset", "text"):
         if element.find(name) is not None:
@@ -144,6 +152,11 @@ def _whole(number: Any) -> int:
     return int(number)
 
 
+def _joined(value: Any) -> str:
+    """The value of an infon, which may be there several times, as entity ids are."""
+    return "|".join(str(one) for one in value if one is not None) if isinstance(value, list) else str(value)
+
+
 def _mention(
     annotation: Mapping[str, Any],
     blocks: Iterable[_Block],
@@ -153,7 +166,7 @@ def _mention(
 ) -> Mention | None:
     where, document_id = of
     given = annotation.get("infons") or {}
-    infons = {str(key).lower(): str(value) for key, value in given.items() if value is not None}
+    infons = {str(key).lower(): _joined(value) for key, value in given.items() if value is not None}
     locations = annotation.get("locations") or []
     if len(locations) != 1:
         what = f"a mention in {len(locations)} parts"

@@ -92,7 +92,8 @@ def _twin(path: Path) -> list[Path]:
 
 
 def _entities(lines: Sequence[str], reading: Reading) -> dict[str, str | None]:
-    """The entity id of each T line; several normalizations are joined by `|`."""
+    """The entity id of each T line; several normalizations are joined by `|`, and of notes the first with an
+    id counts."""
     notes: dict[str, str | None] = {}
     references: dict[str, list[str]] = {}
     for line in lines:
@@ -100,8 +101,10 @@ def _entities(lines: Sequence[str], reading: Reading) -> dict[str, str | None]:
         if line.startswith("N"):
             words = fields[1].split(" ") if len(fields) > 1 else []
             if len(words) > 2:
-                target = words[1].removeprefix("Annotation:")
-                references.setdefault(target, []).append(" ".join(words[2:]).removeprefix("Referent:"))
+                target, id_ = words[1].removeprefix("Annotation:"), " ".join(words[2:])
+                if target != words[1]:
+                    id_ = id_.removeprefix("Referent:")
+                references.setdefault(target, []).append(id_)
             else:
                 reading.ignored["normalization without an id"] += 1
         elif line.startswith("#"):
@@ -109,7 +112,7 @@ def _entities(lines: Sequence[str], reading: Reading) -> dict[str, str | None]:
             note = fields[2].strip() if len(fields) > 2 else ""
             id_ = note.removeprefix(NOTE_OF_ID)
             is_of_id = is_id(note) or (id_ != note and len(id_.split()) == 1)
-            if len(words) == 2 and words[0] == "AnnotatorNotes" and is_of_id:
+            if len(words) == 2 and words[0] == "AnnotatorNotes" and is_of_id and words[1] not in notes:
                 notes[words[1]] = entity_of(id_)
             else:
                 reading.ignored["comment"] += 1

@@ -156,8 +156,7 @@ def decode(data: bytes, path: str | Path, before: int = 0) -> str:
         text = data.decode()
     except UnicodeDecodeError as error:
         line = before + data.count(b"\n", 0, error.start) + 1
-        what = f"byte 0x{data[error.start]:02x} is not UTF-8"
-        raise CorpusError(f"{path}:{line}", what, encoding_hint(data)) from None
+        raise CorpusError(f"{path}:{line}", *not_utf8(error)) from None
     if _full_of_nul(data):
         line = before + text.count("\n", 0, text.index("\0")) + 1
         raise CorpusError(f"{path}:{line}", "NUL characters all over: binary, or UTF-16", encoding_hint(data))
@@ -227,6 +226,11 @@ def names(paths: Sequence[Path]) -> list[str]:
     if len(set(below)) == len(below):
         return below
     return ["/".join((*f[shared:], p.name)) for f, p in zip(folders, paths, strict=True)]
+
+
+def not_utf8(error: UnicodeDecodeError) -> tuple[str, str]:
+    """What is wrong with the bytes that an error is about, and the hint."""
+    return f"byte 0x{error.object[error.start]:02x} is not UTF-8", encoding_hint(error.object)
 
 
 def encoding_hint(data: bytes) -> str:

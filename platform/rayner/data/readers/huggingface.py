@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from rayner.counted import counted
 from rayner.data.readers import files, tag_schemes
+from rayner.data.readers.arrow_rows import rows_of
 from rayner.data.readers.base import Reading, Sample, Unit
 from rayner.data.readers.merge import merge
 from rayner.data.readers.wordtext import join_words
@@ -46,7 +47,7 @@ def read(unit: Unit) -> Reading:
     (path,) = unit.paths
     try:
         table = _table(path)
-        return _reading(table.to_pylist(), table.column_names, _names(table.schema), path, unit.name)
+        return _reading(rows_of(table), table.column_names, _names(table.schema), path, unit.name)
     except files.NOT_GIVEN as error:
         raise files.unreadable(path, error) from None
     except (pa.ArrowException, OSError) as error:
@@ -105,7 +106,11 @@ def _names(schema: pa.Schema) -> Names:
 
 
 def _reading(
-    rows: Iterable[Mapping[str, Any]], columns: Sequence[str], names: Names, where: str, name: str
+    rows: Iterable[Mapping[str, Any] | UnicodeDecodeError],
+    columns: Sequence[str],
+    names: Names,
+    where: str,
+    name: str,
 ) -> Reading:
     reading = Reading()
     rows = list(rows)
@@ -113,9 +118,12 @@ def _reading(
     if words is None:
         listed = ", ".join(columns)
         raise CorpusError(where, f"no column of words among {listed}", f"name it {' or '.join(_WORDS)}")
-    tags = _tags_column(rows, columns, names, where)
+    tags = _tags_column([row for row in rows if isinstance(row, Mapping)], columns, names, where)
     good: list[tuple[int, str, Sequence[str], Sequence[str]]] = []
     for number, row in enumerate(rows):
+        if isinstance(row, UnicodeDecodeError):
+            reading.reject(f"{where}:row {number}", *files.not_utf8(row))
+            continue
         document_id = next((str(row[c]) for c in _IDS if row.get(c) is not None), f"{name}:{number}")
         try:
             if row[words] is None or row[tags] is None:

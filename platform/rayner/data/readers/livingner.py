@@ -31,7 +31,8 @@ def units(paths: Sequence[Path]) -> list[Unit]:
     for table in tables:
         # Of several of a name, that beside the table.
         around = {
-            path.stem: path for path in sorted(near[table], key=lambda path: path.parent == table.parent)
+            files.stem(path): path
+            for path in sorted(near[table], key=lambda path: path.parent == table.parent)
         }
         owned.append([around[stem] for stem in sorted(_named_in(table) & around.keys())])
     taken = set(chain.from_iterable(owned))
@@ -67,7 +68,7 @@ def read(unit: Unit) -> Reading:
         raise CorpusError(f"{path}:1", "another header", f"write {' '.join(HEADER)} between tabs")
     header = lines[0].split("\t")
     code = next((header.index(name) for name in _CODES if name in header), len(header))
-    rows: dict[str, list[tuple[int, list[str]]]] = {Path(text).stem: [] for text in texts}
+    rows: dict[str, list[tuple[int, list[str]]]] = {files.stem(Path(text)): [] for text in texts}
     for number, line in enumerate(lines[1:], 2):
         row = line.split("\t")
         if row[0] in rows:
@@ -76,7 +77,7 @@ def read(unit: Unit) -> Reading:
             what = f"no {row[0]}.txt near the table"
             reading.reject(f"{path}:{number}", what, "put the texts beside it", row[0])
     for text_path in texts:
-        document_id = Path(text_path).stem
+        document_id = files.stem(Path(text_path))
         try:
             text = files.read_text(text_path, reading)
         except CorpusError as error:
@@ -89,8 +90,11 @@ def read(unit: Unit) -> Reading:
 
 
 def _texts_near(table: Path) -> list[Path]:
-    beside = sorted(table.parent.glob("*.txt"))
-    return beside or sorted(table.parent.rglob("*.txt")) or sorted(table.parent.parent.rglob("*.txt"))
+    folder = table.parent
+    for found in (folder.iterdir(), folder.rglob("*"), folder.parent.rglob("*")):
+        if texts := sorted(path for path in found if files.suffix(path) == ".txt"):
+            return texts
+    return []
 
 
 def _mention(text: str, row: Sequence[str], where: str, code: int, reading: Reading) -> Mention | None:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rayner.data.readers import files
+from rayner.data.readers.arrow_rows import rows_of
 from rayner.data.readers.base import Reading, Sample, Unit
 from rayner.data.readers.huggingface import TAGS
 from rayner.data.readers.rows import add_row
@@ -66,7 +67,7 @@ def read(unit: Unit) -> Reading:
                     reading.ignored[f"field {name}"] += end - begin
                 try:
                     for batch in file.iter_batches(BATCH_ROWS, row_groups=[group], columns=columns):
-                        for number, row in enumerate(batch.to_pylist(), begin):
+                        for number, row in enumerate(rows_of(batch), begin):
                             add_row(row, f"{path}:row {number}", f"{unit.name}:{number}", reading)
                         begin += len(batch)
                 except (pa.ArrowException, OSError) as error:

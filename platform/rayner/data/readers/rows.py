@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
+
+import numpy as np
 
 from rayner.data.json_lines import OF_AN_ARRAY, ONE_A_LINE
 from rayner.data.readers.base import Reading, entity_of
+from rayner.data.readers.files import not_utf8
 from rayner.data.readers.marked_spans import fields_beside
 from rayner.data.schema import (
     DOCUMENT_SCHEMA,
@@ -19,6 +21,7 @@ from rayner.data.schema import (
 
 _LARGEST = 2**31 - 1
 """Offset that is stored."""
+_LARGEST_NUMBER = float(np.finfo(np.float32).max)
 _FIELDS = frozenset(DOCUMENT_SCHEMA.names) | {"id"}
 _OBJECTS = {
     "mentions": '{"start": 0, "end": 3, "type": "PER"}',
@@ -36,10 +39,14 @@ _BINDER_FIELDS = frozenset(
 
 
 def add_row(row: Any, where: str, default_id: str, reading: Reading) -> None:
-    """Read a row of our schema or of BINDER's; a row that is neither becomes a reject.
+    """Read a row of our schema or of BINDER's; a row that is neither, or the error in its place (`rows_of`),
+    becomes a reject.
 
     Fields that neither knows are counted as ignored: annotations may hide in them.
     """
+    if isinstance(row, UnicodeDecodeError):
+        reading.reject(where, *not_utf8(row))
+        return
     if not isinstance(row, dict):
         reading.reject(where, "not a JSON object", OF_AN_ARRAY if isinstance(row, list) else ONE_A_LINE)
         return
@@ -51,7 +58,9 @@ def add_row(row: Any, where: str, default_id: str, reading: Reading) -> None:
             hint = "words and tags are read from Parquet: `datasets.Dataset.from_json(FILE).to_parquet(OUT)`"
         reading.reject(where, "no field `text`", hint)
         return
-    document_id = row.get("document_id", row.get("id"))
+    document_id = row.get("document_id")
+    if document_id is None:
+        document_id = row.get("id")
     if type(document_id) is int:
         document_id = str(document_id)
     if document_id is None:
@@ -191,8 +200,8 @@ def fault_of_values(document: Document) -> str:
 
 
 def _is_number(value: Any) -> bool:
-    """Whether it is a number that JSON knows, too: NaN and infinity are none."""
-    return isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
+    """Whether it is a number that JSON knows, too, and that float32 holds: NaN and infinity are none."""
+    return isinstance(value, int | float) and abs(value) <= _LARGEST_NUMBER
 
 
 def _is_offset(value: Any) -> bool:

@@ -114,9 +114,8 @@ def one_line(text: str) -> str:
 
 def escaped(document_id: str, unsafe: re.Pattern[str]) -> str:
     """The id with `%` and a number for each character that its format has no place for: two ids stay two."""
-    if not unsafe.search(document_id):
-        return document_id
-    return re.sub(f"%|{unsafe.pattern}", lambda match: f"%{ord(match[0]):02X}", document_id)
+    # Only what reads as such a number is escaped too: `100 %` stays.
+    return re.sub(rf"%(?=[0-9A-F]{{2}})|{unsafe.pattern}", lambda match: f"%{ord(match[0]):02X}", document_id)
 
 
 def plain_type(mention: Mention) -> str:

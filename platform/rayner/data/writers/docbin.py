@@ -61,12 +61,12 @@ def _files(spacy: Any, documents: Iterable[Document], written: Written) -> Itera
 
 def _doc(spacy: Any, vocab: Any, document: Document, losses: Losses) -> Any:
     losses.drop_fields(document, _KEPT)
-    sentences = _sentence_starts(document, losses)
+    sentences = _sentences(document, losses)
     pieces, spaces = _tokens(document, sentences, losses)
     losses.drop("sentences of a single token", len(pieces) == 1 and bool(document.sentences))
     starts = {start: place for place, (start, _) in enumerate(pieces)}
     ends = {end: place + 1 for place, (_, end) in enumerate(pieces)}
-    begins = {starts[start] for start in sentences}
+    begins = {starts[start] for start, _ in sentences}
     doc = spacy.Doc(
         vocab,
         words=[document.text[start:end] for start, end in pieces],
@@ -91,10 +91,10 @@ def _doc(spacy: Any, vocab: Any, document: Document, losses: Losses) -> Any:
     return doc
 
 
-def _tokens(document: Document, sentences: set[int], losses: Losses) -> tuple[list[Span], list[bool]]:
+def _tokens(document: Document, sentences: set[Span], losses: Losses) -> tuple[list[Span], list[bool]]:
     """Spans that hold the whole text, less the spaces that follow a token, and which tokens these follow."""
-    units = [*_words(document), *((mention.start, mention.end) for mention in document.mentions)]
-    firsts, lasts = {start for start, _ in units} | sentences, {end for _, end in units}
+    units = [*_words(document), *((mention.start, mention.end) for mention in document.mentions), *sentences]
+    firsts, lasts = {start for start, _ in units}, {end for _, end in units}
     pieces: list[Span] = []
     spaces: list[bool] = []
     for start, end in pairwise(sorted({0, len(document.text), *firsts, *lasts})):
@@ -116,8 +116,8 @@ def _words(document: Document) -> Sequence[Span]:
     return [(start, end) for start, end in document.words if start < end]
 
 
-def _sentence_starts(document: Document, losses: Losses) -> set[int]:
-    """Those of the document's sentences; a sentence of spaCy reaches to where the next one begins."""
+def _sentences(document: Document, losses: Losses) -> set[Span]:
+    """The document's; a sentence of spaCy reaches to where the next one begins."""
     if document.sentences is None:
         return set()
     edges = [0, *(edge for sentence in document.sentences for edge in sentence), len(document.text)]
@@ -126,4 +126,4 @@ def _sentence_starts(document: Document, losses: Losses) -> set[int]:
     padded = any(text != text.strip() or not text for text in inside)
     in_order = are_in_order(document.sentences) and bool(document.sentences)
     losses.drop("sentences", padded or not in_order or "".join(between).strip() != "")
-    return {start for start, end in document.sentences if start < end}
+    return {(start, end) for start, end in document.sentences if start < end}

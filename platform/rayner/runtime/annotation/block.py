@@ -251,10 +251,11 @@ class BlockAnnotator:
 def _begun(block: Block) -> Work:
     """The documents of a block, of those with one id the first, and rejects for all else."""
     work = Work(where=block.where, consumed=block.consumed)
-    for reject in block.rejects:
-        work.reject(reject)
     for row in block.all_rows():
-        _read(row, work)
+        if isinstance(row, Reject):
+            work.reject(row)
+        else:
+            _read(row, work)
     _keep_first(work)
     return work
 
@@ -286,8 +287,7 @@ def _json(row: Row) -> Any:
     try:
         line = row.content.decode().removeprefix("\ufeff")
     except UnicodeDecodeError as error:
-        what = f"byte 0x{row.content[error.start]:02x} is not UTF-8"
-        raise CorpusError(row.where, what, files.encoding_hint(row.content)) from None
+        raise CorpusError(row.where, *files.not_utf8(error)) from None
     try:
         return json.loads(line)
     except (ValueError, RecursionError) as error:

@@ -22,8 +22,9 @@ from typing import Any, BinaryIO, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from rayner.data.readers.arrow_rows import row_of
 from rayner.data.readers.base import Reject
-from rayner.data.readers.files import is_fault, is_packed
+from rayner.data.readers.files import is_fault, is_packed, not_utf8
 from rayner.data.readers.parquet import missing_column
 from rayner.data.schema import DOCUMENT_SCHEMA
 from rayner.errors import first_line
@@ -79,17 +80,21 @@ class Block:
             return f"{self.source[0]}:row {self.first}"
         return next((found.where for found in (*self.rows, *self.rejects)), "no file")
 
-    def all_rows(self) -> Iterator[Row]:
-        """The rows, one by one."""
+    def all_rows(self) -> Iterator[Row | Reject]:
+        """The rows, one by one, and what cannot become one."""
+        yield from self.rejects
         yield from self.rows
         if self.parquet is None:
             return
         place, name = self.source
         table = pa.ipc.open_stream(self.parquet).read_all()
         for index in range(table.num_rows):
-            (row,) = table.slice(index, 1).to_pylist()
             number = self.first + index
-            yield Row(f"{place}:row {number}", f"{name}:{number}", row)
+            where, row = f"{place}:row {number}", row_of(table, index)
+            if isinstance(row, UnicodeDecodeError):
+                yield Reject(where, *not_utf8(row))
+            else:
+                yield Row(where, f"{name}:{number}", row)
 
 
 def read_blocks(shard: Shard, block_bytes: int) -> Iterator[Block]:
