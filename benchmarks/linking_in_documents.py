@@ -33,9 +33,9 @@ from rayner.data.abbreviations import strings_of_mentions
 from rayner.data.composites import readings
 from rayner.data.entity_ids import entity_of_id
 from rayner.data.mention_strings import MentionString, ids_of
+from rayner.data.mention_strings import fold as folded
 from rayner.data.readers import read_corpus
 from rayner.data.schema import Entity
-from rayner.metrics.linking import fold as folded
 from rayner.retrieval.build import Encode, build_index
 from rayner.retrieval.combiner import Weight, likeness
 from rayner.retrieval.entity_index import EntityIndex

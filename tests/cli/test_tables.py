@@ -100,7 +100,15 @@ def test_no_escape_sequence_of_a_name_is_in_a_table_or_a_summary(capsys):
     proposal = {"name": EVIL, "aliases": [EVIL], "mentions": 1, "nearest": {"name": EVIL, "score": 0.5}}
     tables = (
         scores_table({**scores, "per_type": {EVIL: scores}}, "title"),
-        answers_table([{**answer, "candidates": [{"name": EVIL}, {"name": EVIL}], "reason": None}]),
+        answers_table(
+            [
+                {
+                    **answer,
+                    "candidates": [{"name": EVIL, "entity_id": id_} for id_ in (EVIL, "2")],
+                    "reason": None,
+                }
+            ]
+        ),
         proposals_table([proposal]),
     )
     print_summary({"types": {EVIL: 1}, "chosen": EVIL})
@@ -118,10 +126,19 @@ def test_without_a_candidate_there_is_no_probability_that_it_is_right():
 
 def test_after_nil_comes_the_candidate_that_is_nearest() -> None:
     answer = {"mention": "x", "entity_id": None, "name": None, "score": 0.5, "probability": 0.5}
-    candidates = [{"name": "nearest"}, {"name": "second"}]
+    candidates = [{"name": "nearest", "entity_id": "1"}, {"name": "second", "entity_id": "2"}]
     said = printed(answers_table([{**answer, "candidates": candidates, "reason": None}]))
     assert "nearest" in said
     assert "second" not in said
+
+
+def test_after_an_answer_of_several_entities_comes_what_is_none_of_them() -> None:
+    answer = {"mention": "x", "entity_id": "1|2", "name": "one | two", "score": 0.5, "probability": 0.5}
+    names = {"1": "one", "2": "two", "3": "three"}
+    candidates = [{"name": name, "entity_id": id_} for id_, name in names.items()]
+    row = printed(answers_table([{**answer, "candidates": candidates, "reason": None}]))
+    assert "three" in row
+    assert row.count("two") == 1
 
 
 @pytest.mark.parametrize(("unlisted", "said"), [({}, "all"), ({"unlisted": 5}, "more")])

@@ -85,6 +85,14 @@ def test_the_first_explanation_counts() -> None:
     assert expander(text, find_abbreviations(text))((len(text) - 2, len(text))) == "Angelman syndrome"
 
 
+def test_a_mention_that_holds_a_definition_has_its_own_long_form() -> None:
+    text = "Antigen presenting cells (APC) were seen in adenomatous polyposis coli (APC), APC"
+    start = text.index("adenomatous")
+    string_of = expander(text, find_abbreviations(text))
+    assert string_of((start, text.rindex(","))) == "adenomatous polyposis coli"
+    assert string_of((len(text) - 3, len(text))) == "Antigen presenting cells"
+
+
 def test_the_longest_short_form_counts_that_is_a_word() -> None:
     text = "alpha beta (AB) and alpha beta 1 (AB-1)"
     string_of = expander(f"{text}: AB-1, AB-12", find_abbreviations(text))

@@ -259,3 +259,12 @@ def test_the_name_of_several_entities_is_that_of_each() -> None:
 
 def test_an_id_may_hold_the_mark_between_ids() -> None:
     assert ids_within("c|d|e") == {"c", "d", "e", "c|d", "d|e", "c|d|e"}
+
+
+@pytest.mark.parametrize(
+    "row", [{"mention": "data", "entity_id": "1"}, {"mention": "x", "entity_id": "1", "type": "data"}]
+)
+def test_a_mention_may_be_called_data(tmp_path: Path, row: dict[str, str]) -> None:
+    path = tmp_path / "m.jsonl"
+    path.write_text("\n".join(map(json.dumps, [row, {"mention": "java", "entity_id": "3"}])))
+    assert [m.text for m in read_mention_strings(path).mentions] == [row["mention"], "java"]

@@ -69,6 +69,12 @@ def test_an_abbreviation_of_two_entities_is_not_expanded() -> None:
     assert expansions(base) == {"LAP": "Lightweight Access Protocol"}
 
 
+def test_an_abbreviation_that_another_entity_has_without_explaining_it_is_not_expanded() -> None:
+    disease, gene = Entity("1", "adenomatous polyposis coli", ("APC",)), Entity("2", "APC gene", ("APC",))
+    assert expansions([disease]) == {"APC": "adenomatous polyposis coli"}
+    assert expansions([disease, gene]) == expansions([gene, disease]) == {}
+
+
 def test_abbreviations_are_those_of_composed_names() -> None:
     apart = [Entity("1", "Ethe\u0301rique Gaz (E\u0301G)")]
     assert expansions(apart) == expansions([Entity("1", "Eth\u00e9rique Gaz (\u00c9G)")])

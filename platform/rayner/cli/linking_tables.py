@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rayner.cli.printing import percent, percents, visible
+from rayner.data.mention_strings import ids_within
 
 MOST_ROWS = 100
 _GROUPS = {"all": "all", "seen": "indexed names", "unseen": "other strings"}
@@ -71,8 +72,9 @@ def answers_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     table.add_column("next", no_wrap=True, max_width=30)
     for row in rows[:MOST_ROWS]:
         linked = row["entity_id"] is not None
+        within = ids_within(row["entity_id"]) if linked else set()
         why = "" if row["candidates"] else f": {row['reason']}"
-        others = [found["name"] for found in row["candidates"][linked:]]
+        others = [found["name"] for found in row["candidates"] if found["entity_id"] not in within]
         table.add_row(
             _text(row["mention"] or f"(line {row['line']})"),
             _text(row["name"]) if linked else Text(f"NIL{why}", "dim"),

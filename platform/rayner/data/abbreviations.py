@@ -72,8 +72,8 @@ def expander(text: str, abbreviations: Iterable[Abbreviation]) -> Callable[[Span
     long_of: dict[str, str] = {}
     definitions: list[tuple[Span, str]] = []
     for short, long, definition in abbreviations:
-        explained = long_of.setdefault(text[slice(*short)], text[slice(*long)])
-        definitions.append((definition, explained))
+        long_of.setdefault(text[slice(*short)], text[slice(*long)])
+        definitions.append((definition, text[slice(*long)]))
     ends = [stop for (_, stop), _ in definitions]
     lengths = sorted({len(short) for short in long_of}, reverse=True)
 

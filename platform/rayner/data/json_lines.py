@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from rayner.errors import InputError
+
+_DATA = re.compile(r'"data"\s*:\s*\{')
 
 Reject = Callable[[str, str, str], object]
 """Takes where something is wrong, what, and what to do about it."""
@@ -74,6 +77,11 @@ def whole_json(text: str, path: str | Path, error: type[InputError]) -> Any:
         raise error(str(path), f"not JSON that can be read ({wrong})", "correct it") from None
     except RecursionError:
         raise error(str(path), "JSON nested too deeply", "correct it") from None
+
+
+def has_data(start: str) -> bool:
+    """Whether `rows_under_data` may be in a text that begins so; "data" may be a name, too."""
+    return start.lstrip().startswith("{") and _DATA.search(start) is not None
 
 
 def rows_under_data(text: str, path: Path, error: type[InputError]) -> dict[str, Any]:

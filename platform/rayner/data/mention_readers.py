@@ -11,7 +11,7 @@ from typing import Any
 
 from rayner.counted import counted
 from rayner.data.abbreviations import strings_of_mentions
-from rayner.data.json_lines import json_values, rows_under_data
+from rayner.data.json_lines import has_data, json_values, rows_under_data
 from rayner.data.mention_strings import MentionReading, ids_of
 from rayner.data.readers import files, read_corpus
 from rayner.data.readers.base import NO_ENTITY
@@ -78,7 +78,7 @@ def detect_reader(path: Path) -> str | None:
     lines = [line for line in files.sample(path).lines if line.strip()]
     start = "\n".join(lines)
     if start.lstrip().startswith("{"):
-        if '"data"' in start and '"entity_id"' in start and '"mention' in start:
+        if has_data(start) and '"entity_id"' in start and '"mention' in start:
             return "esappmod"
         return "mentions" if _is_mention(lines[0]) else None
     return "pairs" if lines and all(_PAIR.fullmatch(line) for line in lines) else None

@@ -27,6 +27,11 @@ def normal_form(text: str) -> str:
     return composed(" ".join(text.split()))
 
 
+def fold(text: str) -> str:
+    """The `normal_form` of a string, without case."""
+    return normal_form(text).casefold()
+
+
 def unanswerable(text: str) -> str | None:
     """Why a mention is NIL whatever the knowledge base holds; None where it is not."""
     if not text.strip():

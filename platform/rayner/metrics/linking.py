@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from rayner.data.mention_strings import is_right, normal_form
+from rayner.data.mention_strings import fold, is_right
 
 TOP = (1, 3, 5)
 RANKS = 10
@@ -121,11 +121,6 @@ def seen_among(gold: Sequence[GoldMention], known: Iterable[str]) -> np.ndarray:
     # Of many known strings, none but these few are kept.
     found = set(texts).intersection(map(fold, known))
     return np.array([text in found for text in texts], bool)
-
-
-def fold(text: str) -> str:
-    """The `normal_form` of a string, without case."""
-    return normal_form(text).casefold()
 
 
 def roc_points(judged: Judged, points: int = 200) -> list[dict[str, float]]:

@@ -10,9 +10,9 @@ from typing import Any
 
 import regex
 
-from rayner.data.mention_strings import is_right
+from rayner.data.mention_strings import fold, is_right
 from rayner.metrics.error_kinds import spread
-from rayner.metrics.linking import GivenAnswer, GoldMention, fold
+from rayner.metrics.linking import GivenAnswer, GoldMention
 
 CATEGORIES: tuple[str, ...] = ("misspelling", "acronym", "multi_match", "no_match")
 NIL_CATEGORIES: tuple[str, ...] = ("judged_nil", "nil_linked")

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from rayner.metrics.linking import TOP, GivenAnswer, GoldMention, Judged, fold, judge, reciprocal
+from rayner.data.mention_strings import fold
+from rayner.metrics.linking import TOP, GivenAnswer, GoldMention, Judged, judge, reciprocal
 from rayner.metrics.resampling import CONFIDENCE, ENDS, draws, times_drawn
 
 METRICS = (*(f"top{k}" for k in TOP), "mrr", "nil_precision", "nil_recall", "nil_auc", "accuracy")

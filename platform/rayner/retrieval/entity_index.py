@@ -73,7 +73,8 @@ class EntityIndex:
     ) -> list[list[Found]]:
         """The k best entities for each text, best first, none twice; fewer where the index has fewer.
 
-        Of equal scores, the first entities of the index come first, however many have the name.
+        Of equal scores, the first entities of the index come first, however many have a name that is written
+        so: of a name in several spellings, some come first.
 
         An entity's dense and lexical scores are those of its best names. Candidates are the best of either
         side, and each of them is scored by both.

@@ -41,13 +41,18 @@ def expansions(entities: Iterable[Entity]) -> dict[str, str]:
     """Short form -> long form, for each short form that only one entity of the knowledge base has.
 
     A short form is an alias that abbreviates another name of its entity, or is in brackets after it; the
-    long form is the name where it abbreviates that, else the first alias that it abbreviates.
+    long form is the name where it abbreviates that, else the first alias that it abbreviates. Nor may another
+    entity be called so without an explanation.
     """
     found: dict[str, str | None] = {}
+    unexplained: set[str] = set()
     for entity in entities:
-        for short, long in _explained(entity).items():
+        names = [*map(composed, (entity.name, *entity.aliases))]
+        explained = _explained(names)
+        for short, long in explained.items():
             found[short] = None if short in found else long
-    return {short: long for short, long in found.items() if long is not None}
+        unexplained.update(name for name in names if name not in explained and _letters(name))
+    return {short: long for short, long in found.items() if long is not None and short not in unexplained}
 
 
 def expand(text: str, known: Mapping[str, str]) -> str:
@@ -57,8 +62,8 @@ def expand(text: str, known: Mapping[str, str]) -> str:
     return _WORD.sub(lambda match: known.get(match.group(), match.group()), text)
 
 
-def _explained(entity: Entity) -> dict[str, str]:
-    names = [*map(composed, (entity.name, *entity.aliases))]
+def _explained(names: Sequence[str]) -> dict[str, str]:
+    """The long form of each short form among the names of an entity."""
     # A short form has few letters and no space: most names need not be compared with all others.
     short_names = [name for name in names if len(name) <= LONGEST and " " not in name]
     found: dict[str, str] = {}

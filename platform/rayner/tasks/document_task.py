@@ -32,7 +32,7 @@ _NONE = np.zeros(0, np.int32)
 class DocumentTask(CorpusTask[R]):
     """A task that learns mentions in windows of documents."""
 
-    examples_version = 4
+    examples_version = 5
 
     def __init__(self, recipe: R, tokenizer: Tokenizer | None = None) -> None:
         super().__init__(recipe, tokenizer)

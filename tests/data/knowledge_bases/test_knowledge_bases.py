@@ -314,3 +314,41 @@ def test_rows_of_one_id_cost_as_much_as_rows_of_many(repeats: Literal["never", "
         return time.process_time() - begun
 
     assert seconds(1) < 10 * seconds(6000)
+
+
+def test_an_entity_may_be_called_data(file):
+    rows = [
+        {"entity_id": "1", "entity_name": "data", "mentions": []},
+        {"entity_id": "2", "entity_name": "java"},
+    ]
+    base = read_knowledge_base(
+        file("kb.jsonl", "\n".join(map(json.dumps, rows))), columns=Columns(name="entity_name")
+    )
+    assert [entity.name for entity in base.entities] == ["data", "java"]
+
+
+def test_esappmod_mentions_of_no_entity_are_counted(file):
+    rows = {"0": {"entity_id": 1, "mentions": ["jdk"]}, "1": {"entity_id": 0, "mentions": ["zug", "rye"]}}
+    base = read_knowledge_base(file("m.json", json.dumps({"data": rows})))
+    assert [entity.entity_id for entity in base.entities] == ["1"]
+    assert base.ignored == {"mention without an entity id": 2}
+
+
+@pytest.mark.parametrize(("name", "mark"), [("kb.csv", ","), ("kb.tsv", "\t")])
+def test_a_cell_is_as_long_as_it_is(file, name, mark):
+    rows = (
+        mark.join(("id", "name", "synonyms")),
+        mark.join(("1", "gout", "|".join(f"alias {n}" for n in range(20_000)))),
+    )
+    (entity,) = read_knowledge_base(file(name, "\n".join(rows))).entities
+    assert len(entity.aliases) == 20_000
+
+
+def test_a_name_is_the_same_however_its_letters_are_composed(file):
+    rows = [
+        {"entity_id": "1", "name": "caf\u00e9"},
+        {"entity_id": "1", "name": "Cafe\u0301", "aliases": ["coffee house"]},
+    ]
+    base = read_knowledge_base(file("kb.jsonl", "\n".join(map(json.dumps, rows))))
+    assert not base.rejects
+    assert "coffee house" in base.entities[0].aliases

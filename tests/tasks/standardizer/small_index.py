@@ -13,6 +13,7 @@ import numpy as np
 from rayner.config import IndexSettings
 from rayner.data.schema import Entity
 from rayner.retrieval.entity_table import entity_table
+from rayner.retrieval.names import names_of
 
 ENTITIES = (
     Entity("pg", "PostgreSQL", ("Postgres", "psql")),
@@ -55,6 +56,7 @@ class SmallIndex:
     dense: Any = field(default_factory=lambda: SimpleNamespace(distance="cosine"))
 
     def __post_init__(self) -> None:
+        self.names = names_of(list(self.entities), self.settings)
         self.entities = entity_table(self.entities)
 
     def search(self, texts: Sequence[str], vectors: np.ndarray, k: int, weight: float) -> list[list[Any]]:

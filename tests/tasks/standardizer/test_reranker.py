@@ -294,6 +294,16 @@ def test_no_held_out_string_is_among_the_rows(rows: list[Any], tmp_path: Path) -
     assert not held_out.intersection(row.group for one in rows for row in one.rows)
 
 
+def test_a_string_is_in_no_half_of_an_alias_of_the_index_it_is_looked_up_in(tmp_path: Path) -> None:
+    recipe = parse_recipe(small_recipe(tmp_path), "recipe")
+    chorea = Entity("hd", "chorea major", ("HD", "Huntington disease (HD)"))
+    strings = load_entity_strings(recipe, sentences=True)
+    strings = replace(strings, learned=[chorea], indexed=[*strings.indexed, chorea])
+    found = list(candidate_rows(recipe, strings, encode, 0.5, 2))
+    (of_hd,) = [one for one in found if one.rows[0].entities == ("HD",)]
+    assert not any("HD" in row.context for row in of_hd.rows)
+
+
 def test_the_entity_of_a_mention_takes_the_place_of_the_last_candidate(tmp_path: Path) -> None:
     recipe = parse_recipe(small_recipe(tmp_path), "recipe")
     strings = load_entity_strings(recipe, sentences=True)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from rayner.config import IndexSettings
 from rayner.data.mention_strings import MOST_CHARACTERS, MentionString
+from rayner.data.schema import Entity
 from rayner.errors import InputError
 from rayner.metrics.nil import evidence
 from rayner.tasks.predict import predict
@@ -165,3 +166,12 @@ def test_aliases_that_are_not_in_the_index_are_unseen():
     one = standardizer(SmallIndex(settings=IndexSettings(aliases=False)))
     metrics = one.evaluate(list(predict(one, gold)), gold)
     assert (metrics["seen"]["mentions"], metrics["unseen"]["mentions"]) == (1, 1)
+
+
+def test_what_the_index_finds_is_seen():
+    """The halves of `Long Form (LF)` are names of it."""
+    index = SmallIndex([*ENTITIES, Entity("hd", "Huntington disease (HD)")])
+    asked = standardizer(index=index)
+    gold = [MentionString(text, ("hd",)) for text in ("HD", "huntington disease", "chorea")]
+    scores = asked.evaluate(list(predict(asked, gold)), gold)
+    assert (scores["seen"]["mentions"], scores["unseen"]["mentions"]) == (2, 1)

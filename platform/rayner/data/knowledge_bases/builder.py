@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from rayner.data.mention_strings import fold
 from rayner.data.readers.base import as_written, is_encodable
 from rayner.data.schema import Entity
 from rayner.errors import KnowledgeBaseError
@@ -163,9 +164,8 @@ class Builder:
         if expected or name is None or entry.name is None:
             return True
         if entry.folded is None:
-            entry.folded = {text.casefold() for text in (entry.name, *entry.aliases)}
-        of_second = {text.casefold() for text in (name, *names)}
-        if name.casefold() in entry.folded or entry.name.casefold() in of_second:
+            entry.folded = {*map(fold, (entry.name, *entry.aliases))}
+        if fold(name) in entry.folded or fold(entry.name) in map(fold, (name, *names)):
             self.repeats.append(Repeat(entity_id, where, entry.where))
             self._repair("id that occurs twice merged")
             return True
@@ -189,7 +189,7 @@ class Builder:
         self._repair("duplicate alias dropped", len(names) - len(new))
         entry.aliases.update(new)
         if entry.folded is not None:
-            entry.folded.update(alias.casefold() for alias in new)
+            entry.folded.update(map(fold, new))
         type, description = (type or "").strip(), (description or "").strip()
         self._ignore("second type", bool(type and entry.type and type != entry.type))
         second = description and entry.description and description != entry.description

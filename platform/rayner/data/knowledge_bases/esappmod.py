@@ -2,14 +2,14 @@
 
 `{"data": {"0": {"entity_id": 1, "entity_name": ..., "entity_type_name": ...}}}` names the entities,
 `{"data": {"0": {"entity_id": 1, "mentions": [...]}}}` gives them aliases. Read together, they are one
-knowledge base; of mentions alone, an entity's first is its name.
+knowledge base; of mentions alone, an entity's first is its name. Those of the id 0 are of no entity.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from rayner.data.json_lines import rows_under_data
+from rayner.data.json_lines import has_data, rows_under_data
 from rayner.data.knowledge_bases.builder import Builder
 from rayner.data.knowledge_bases.fields import Columns
 from rayner.data.knowledge_bases.lines import read_text
@@ -23,7 +23,7 @@ def matches(sample: Sample) -> bool:
     """Whether it is JSON with `data` and the fields of an entity or of its mentions."""
     start = "\n".join(sample.lines)
     has_fields = '"entity_name"' in start or ('"entity_id"' in start and '"mention' in start)
-    return start.lstrip().startswith("{") and '"data"' in start and has_fields
+    return has_data(start) and has_fields
 
 
 def read(path: Path, builder: Builder, _: Columns) -> None:
@@ -47,5 +47,7 @@ def _add(row: dict, where: str, builder: Builder) -> None:
         builder.reject(where, "the mentions are not a list of strings", "correct them", entity_id=entity_id)
     elif not isinstance(name, str | None) or not isinstance(type_, str | None):
         builder.reject(where, "a name or type that is not a string", "put it in quotes", entity_id=entity_id)
+    elif entity_id == "0" and name is None:
+        builder.ignored["mention without an entity id"] += len(mentions)
     else:
         builder.add(entity_id, name, where, aliases=mentions, type=type_)

@@ -77,7 +77,7 @@ class GaussianTask(TagTask[GaussianRecipe]):
     """Learns an encoder in which the Gaussians of words with equal labels lie close together."""
 
     weights: Mapping[str, float] = {"contrast": 1.0}
-    examples_version = 6
+    examples_version = 7
     numbers_words = True
 
     def __init__(self, recipe: GaussianRecipe, tokenizer: Tokenizer | None = None) -> None:

@@ -72,7 +72,7 @@ class RecognizerOptions(Options):
 class RecognizerTask(DocumentTask[RecognizerRecipe]):
     """Learns to tell the mentions of each type from all other spans (papers/000, equation 10)."""
 
-    examples_version = 5
+    examples_version = 6
 
     def __init__(self, recipe: RecognizerRecipe, tokenizer: Tokenizer | None = None) -> None:
         super().__init__(recipe, tokenizer)

@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rayner.config import StandardizerRecipe
-from rayner.data.mention_strings import normal_form, unanswerable
-from rayner.metrics.linking import fold
+from rayner.data.mention_strings import fold, normal_form, unanswerable
 from rayner.retrieval.build import Encode, build_index
 from rayner.retrieval.combiner import Weight
 from rayner.retrieval.entity_index import EntityIndex
 from rayner.retrieval.names import names_of
+from rayner.retrieval.short_forms import split_short_form
 from rayner.supervision.context_rows import ContextRow
 from rayner.tasks.standardizer.reranker import Query, entity_text
 from rayner.tasks.standardizer.strings import EntityStrings
@@ -66,7 +66,7 @@ def candidate_rows(
         if not queries:
             continue
         entities = [
-            replace(entity, aliases=tuple(name for name in entity.aliases if _fold_of(name) != number))
+            replace(entity, aliases=tuple(name for name in entity.aliases if number not in _folds_of(name)))
             for entity in strings.indexed
         ]
         index = build_index(entities, known, recipe.index, recipe.loss.learned_distance)
@@ -118,6 +118,11 @@ def _rows(
         for entity_id, matched in pairs
     ]
     return QueryRows(rows, found, query.sentence is not None)
+
+
+def _folds_of(alias: str) -> set[int]:
+    """Those of an alias and of the strings that it makes findable."""
+    return {_fold_of(text) for text in (alias, *(split_short_form(normal_form(alias)) or ()))}
 
 
 def _fold_of(text: str) -> int:

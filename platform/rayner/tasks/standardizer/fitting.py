@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from rayner.data.mention_strings import MentionString, unanswerable
+from rayner.data.mention_strings import MentionString, fold, unanswerable
 from rayner.errors import InputError
 from rayner.metrics.earlier_nil import EarlierNil
-from rayner.metrics.linking import fold
 from rayner.metrics.nil import CANDIDATES, NilCalibration
 from rayner.retrieval.combiner import Combiner, Weight, features
 from rayner.retrieval.entity_index import EntityIndex

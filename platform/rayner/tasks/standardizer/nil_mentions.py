@@ -10,13 +10,13 @@ from typing import Protocol
 import numpy as np
 
 from rayner.counted import counted
-from rayner.data.mention_strings import MentionString
-from rayner.metrics.linking import fold, seen_among
+from rayner.data.mention_strings import MentionString, fold
+from rayner.metrics.linking import seen_among
 from rayner.metrics.nil import NIL, RIGHT, WRONG, NilCalibration, evidence, fit_nil
 from rayner.retrieval.combiner import Weight, likeness
 from rayner.retrieval.entity_index import EntityIndex
 from rayner.retrieval.names import Found
-from rayner.tasks.standardizer.telling_names import telling_names
+from rayner.tasks.standardizer.telling_names import telling_indexed
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ def calibrate(
         reranked: whether `search` gives what a re-ranker says of candidates, which is evidence too.
     """
     linked = np.array([bool(mention.entity_ids) for mention in mentions], bool)
-    unseen = linked & ~seen_among(mentions, telling_names(index.entities, mentions, index.settings.aliases))
+    unseen = linked & ~seen_among(mentions, telling_indexed(index, mentions))
     if reason := _impossible(index, linked):
         log.warning("NIL is not calibrated: %s", reason)
         return None

@@ -28,7 +28,7 @@ from rayner.metrics.nil import (
 from rayner.retrieval.combiner import Weight, likeness
 from rayner.tasks.standardizer.nil_mentions import evidence_of
 from rayner.tasks.standardizer.reranker import Query, Reranker
-from rayner.tasks.standardizer.telling_names import telling_names
+from rayner.tasks.standardizer.telling_names import telling_indexed, telling_names
 
 if TYPE_CHECKING:
     from rayner.retrieval.build import Encode
@@ -231,11 +231,11 @@ class Standardizer:
 
     def evaluate(self, predicted: Sequence[Answer], gold: Sequence[Any]) -> dict[str, Any]:
         """Linking metrics of `MentionString`s, `seen` those in the index; mistakes by category."""
-        entities, aliases = self.index.entities, self.index.settings.aliases
+        entities = self.index.entities
         right = entities.of_ids(dict.fromkeys(id_ for mention in gold for id_ in mention.entity_ids))
         names = {entity.entity_id: (entity.name, *entity.aliases) for entity in right}
-        errors = categorize_answers(gold, predicted, names, telling_names(entities, gold, aliases=True))
-        scores = score_linking(gold, predicted, telling_names(entities, gold, aliases))
+        errors = categorize_answers(gold, predicted, names, telling_names(entities, gold))
+        scores = score_linking(gold, predicted, telling_indexed(self.index, gold))
         return {**scores, "errors": summarize_answer_errors(errors)}
 
     def _readings(self, text: str) -> list[tuple[str, ...]]:

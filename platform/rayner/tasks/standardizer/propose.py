@@ -13,8 +13,7 @@ from scipy.sparse.csgraph import connected_components
 from sklearn.cluster import AgglomerativeClustering
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from rayner.data.mention_strings import normal_form
-from rayner.metrics.linking import fold
+from rayner.data.mention_strings import fold, normal_form
 from rayner.tasks.standardizer.predictor import Answer
 
 LEAST_SIMILARITY = 0.4

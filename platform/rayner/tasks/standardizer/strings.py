@@ -15,11 +15,10 @@ from rayner.data.composites import readings
 from rayner.data.entity_ids import entity_of_id
 from rayner.data.knowledge_bases import Columns, KnowledgeBase, read_knowledge_base
 from rayner.data.mention_readers import read_mention_strings
-from rayner.data.mention_strings import MentionString, composed
+from rayner.data.mention_strings import MentionString, composed, fold
 from rayner.data.schema import Entity
 from rayner.data.string_hashes import fraction_of
 from rayner.errors import InputError, KnowledgeBaseError, RecipeError
-from rayner.metrics.linking import fold
 from rayner.retrieval.entity_table import EntityTable, entity_table
 from rayner.retrieval.names import names_of
 

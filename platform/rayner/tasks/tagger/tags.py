@@ -57,7 +57,7 @@ class TagBatch:
 class TagTask(DocumentTask[R]):
     """Gives the first sub-word of each word a label. Of nested mentions the outermost counts."""
 
-    examples_version = 5
+    examples_version = 6
     marks_neighbours = False
     """Whether examples say which words are in a mention or next to one."""
     numbers_words = False
