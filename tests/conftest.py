@@ -55,8 +55,11 @@ QUIET_RAY = {
     "LOG_NAME_UPDATE_INTERVAL_S": "3600",
     "RAY_LOG_MONITOR_MANY_FILES_THRESHOLD": "0",
     "REPORTER_UPDATE_INTERVAL_MS": "3600000",
+    "RAY_num_workers_soft_limit": "12",
+    "RAY_idle_worker_killing_time_threshold_ms": "60000",
 }
-"""Nobody reads the load of the node or the logs of workers, whose files Ray lists ten times a second."""
+"""Nobody reads the load of the node or the logs of workers, whose files Ray lists ten times a second. A
+worker that is idle for a second is left for the next test, which would start one."""
 NICENESS = 10
 """Of processes with tests without Ray."""
 GROUPS = ("a cluster of nodes", "the common cluster", "own clusters", "workers without Ray")

@@ -13,7 +13,7 @@ import torch
 from benchmarks import gpu
 
 WITHOUT = "import sys; sys.modules |= {'ray': None, 'faiss': None}; from benchmarks.gpu import main; main()"
-SMALL = "--device cpu --steps 1 --items 4 --hidden 8 --layers 1 --names 100 --parts tasks index"
+SMALL = "--device cpu --steps 1 --items 2 --hidden 8 --layers 1 --names 100 --parts tasks index"
 
 
 def test_it_needs_neither_ray_nor_faiss(root: Path) -> None:

@@ -24,7 +24,8 @@ def _of_documents(
 ) -> Callable[[Path], dict[str, Any]]:
     # Some steps hold a single window: of two workers, one has none.
     def values(folder: Path) -> dict[str, Any]:
-        found = tiny_recipe(folder, task, **{"tokens_per_step": 12, "epochs": 1, **(training or {})}) | parts
+        settings = {"tokens_per_step": 12, "epochs": 1, **(training or {})}
+        found = tiny_recipe(folder, task, sentences=18, **settings) | parts
         return {key: value for key, value in found.items() if value is not None}
 
     return values

@@ -178,12 +178,12 @@ def assert_two_equal_one(folder: Path, values: dict[str, Any], examples: Path) -
     assert scores(folder / "1") == pytest.approx(scores(folder / "2"), abs=1e-9)
 
 
-def tiny_recipe(folder: Path, task: str, **training: Any) -> dict[str, Any]:
-    """A recipe with a small untrained encoder and a corpus of a few dozen sentences in `folder`."""
+def tiny_recipe(folder: Path, task: str, sentences: int = 30, **training: Any) -> dict[str, Any]:
+    """A recipe with a small untrained encoder and a corpus of so many sentences in `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     corpus = folder / "corpus.jsonl"
     with corpus.open("w") as file:
-        for number in range(30):
+        for number in range(sentences):
             name, place = NAMES[number % len(NAMES)], PLACES[number % len(PLACES)]
             text = f"{name} went to {place}" + " and came back" * (number % 3) + "."
             start = len(f"{name} went to ")
