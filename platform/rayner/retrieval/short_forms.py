@@ -51,7 +51,8 @@ def expansions(entities: Iterable[Entity]) -> dict[str, str]:
         explained = _explained(names)
         for short, long in explained.items():
             found[short] = None if short in found else long
-        unexplained.update(name for name in names if name not in explained and _letters(name))
+        short = (name for name in names if len(name) <= LONGEST and name not in explained)
+        unexplained.update(filter(_letters, short))
     return {short: long for short, long in found.items() if long is not None and short not in unexplained}
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from itertools import groupby, pairwise
 from os import PathLike
 from pathlib import Path
@@ -30,7 +29,7 @@ def write_iob2(documents: Iterable[Document], path: str | PathLike[str]) -> Writ
     Where one document of a file is parted into sentences, all are, as far as a reader can tell.
     """
     written = Written(paths=[Path(path)])
-    unparted: list[Document] = []
+    unparted: dict[str, bool] = {}
     with text_file(Path(path)) as file:
         for document in documents:
             losses = Losses(document.document_id)
@@ -42,10 +41,9 @@ def write_iob2(documents: Iterable[Document], path: str | PathLike[str]) -> Writ
                 file.write(block)
                 written.add(mentions, losses)
                 if sentences == 1:
-                    unparted.append(replace(document, text="", words=None, mentions=()))
-    has_sentences = len(unparted) < written.documents
-    changed = [one for one in unparted if (one.sentences is not None) != has_sentences]
-    written.losses += [Loss(one.document_id, "sentences", 1) for one in changed]
+                    unparted[document.document_id] = document.sentences is not None
+    are_parted = len(unparted) < written.documents
+    written.losses += [Loss(id_, "sentences", 1) for id_, was in unparted.items() if was != are_parted]
     return written
 
 
