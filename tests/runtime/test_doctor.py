@@ -13,6 +13,7 @@ import pytest
 
 from rayner.retrieval import faiss_library
 from rayner.runtime import doctor
+from rayner.runtime.ray_address import fault_of
 
 Usage = namedtuple("Usage", "total used free")
 
@@ -163,8 +164,7 @@ def test_an_address_where_nothing_answers_is_an_error(monkeypatch, no_ray, known
         port = server.getsockname()[1]
         known(f"127.0.0.1:{port}")
         for address in (f"127.0.0.1:{port}", f"ray://127.0.0.1:{port}", "auto", "local"):
-            monkeypatch.setenv("RAY_ADDRESS", address)
-            assert doctor.ray_cluster()[1] == []
+            assert fault_of(address) is None
     monkeypatch.setenv("RAY_ADDRESS", f"127.0.0.1:{port}")
     (finding,) = doctor.ray_cluster()[1]
     assert (finding.severity, "cannot be reached" in finding.what) == ("error", True)
@@ -172,6 +172,17 @@ def test_an_address_where_nothing_answers_is_an_error(monkeypatch, no_ray, known
     assert "is no address" in doctor.ray_cluster()[1][0].what
     monkeypatch.setenv("RAY_ADDRESS", "host")
     assert doctor.ray_cluster()[1][0].what == "is no HOST:PORT"
+
+
+def test_a_cluster_of_another_version_is_an_error(monkeypatch, joining):
+    import ray
+
+    monkeypatch.setenv("RAY_ADDRESS", joining["RAY_ADDRESS"])
+    assert doctor.ray_cluster()[1] == []
+    monkeypatch.setattr(ray, "__version__", "2.1.0")
+    (finding,) = doctor.ray_cluster()[1]
+    assert "cannot be joined (Version mismatch: The cluster was started with: Ray: " in finding.what
+    assert "the cluster's versions of Ray and Python" in finding.hint
 
 
 def test_a_dashboard_is_no_cluster(monkeypatch, no_ray):

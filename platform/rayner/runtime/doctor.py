@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 import rayner
 from rayner.errors import CheckpointError, InputError, StorageError, one_line
 from rayner.files.uris import check_uri, uri_of
-from rayner.runtime.ray_address import error_of, fault_of
+from rayner.runtime.ray_address import error_of, fault_of, refusal_of
 
 PACKAGES = ("torch", "transformers", "ray", "pyarrow")
 """Without one of these no command works."""
@@ -256,7 +256,7 @@ def ray_cluster() -> Checked:
     if mode == "token" and source is None:
         hint = "ray get-auth-token --generate, or set RAY_AUTH_TOKEN to the token of the cluster"
         findings.append(Finding("error", "RAY_AUTH_MODE=token", "there is no token", hint))
-    if address and (fault := fault_of(address)):
+    if address and (fault := fault_of(address) or refusal_of(address)):
         findings.append(_finding("error", error_of(address, fault)))
     return facts, findings
 

@@ -58,12 +58,34 @@ def error_of(address: str, fault: Fault) -> InputError:
 def cannot_join(address: str, error: Exception) -> InputError:
     """The error of a cluster that Ray could not join, in a line: what is wrong with its address, else why Ray
     did not, as where the cluster has another version of Ray or Python."""
-    fault = fault_of(address)
-    if fault is None:
-        why = one_line(error.__cause__ or error)
-        hint = _SAME_VERSIONS if why.startswith("Version mismatch") else _CORRECT
-        fault = Fault(f"cannot be joined ({why})", hint)
-    return error_of(address, fault)
+    return error_of(address, fault_of(address) or _refusal(error))
+
+
+def refusal_of(address: str) -> Fault | None:
+    """Why the cluster at an address that answers would refuse this process; None where that is not known.
+
+    It asks for the versions, without joining. Where no cluster answers but something else, that takes 40 s.
+    """
+    from ray._common.usage.usage_lib import get_cluster_metadata
+    from ray._private.utils import check_version_info
+    from ray._raylet import GcsClient  # pyright: ignore[reportAttributeAccessIssue]
+    from ray.exceptions import RayError
+
+    of_cluster = _found_here() if address == "auto" else address
+    if not of_cluster or "://" in of_cluster or of_cluster == "local":
+        return None
+    try:
+        if known := get_cluster_metadata(GcsClient(address=of_cluster)):
+            check_version_info(known, "this process")
+    except (RayError, RuntimeError) as error:
+        return _refusal(error)
+    return None
+
+
+def _refusal(error: Exception) -> Fault:
+    why = one_line(error.__cause__ or error)
+    hint = _SAME_VERSIONS if why.startswith("Version mismatch") else _CORRECT
+    return Fault(f"cannot be joined ({why})", hint)
 
 
 def _found_here() -> str | None:
