@@ -40,6 +40,8 @@ class Echo:
         assert self.gate.wait(10)
         if any(name == "poison" for name, _ in windows):
             raise ValueError("poison")
+        if any(name == "panic" for name, _ in windows):
+            raise BaseException("panicked")
         return list(windows)
 
     def finish(self, item: Any, windows: Sequence[Any], scores: Sequence[Any]) -> Any:
@@ -213,6 +215,18 @@ def test_a_failure_hits_only_the_request_that_made_it() -> None:
     assert good == [("a", 5)]
     assert also_good == [("b", 5)]
     assert isinstance(bad, ValueError)
+
+
+def test_a_panic_is_answered_as_an_error() -> None:
+    """Of Rust it is no `Exception`, and would end the work for all who wait."""
+
+    async def work(batcher: TokenBatcher) -> list[Any]:
+        return await gather_behind(batcher, Echo(), [("a", 5)], [("panic", 5)], [("b", 5)])
+
+    good, bad, also_good = run(work)
+    assert (good, also_good) == ([("a", 5)], [("b", 5)])
+    assert isinstance(bad, RuntimeError)
+    assert "panicked" in str(bad)
 
 
 def test_who_went_away_is_not_worked_for() -> None:

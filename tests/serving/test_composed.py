@@ -24,6 +24,7 @@ from rayner.serving.application_settings import (
 )
 from rayner.serving.composition import composed_models, composed_pipeline, stage_names
 from rayner.serving.launch import Served, check_room, checked
+from rayner.serving.metrics import Meter
 from rayner.serving.remote_stages import Ask, OtherModels
 from rayner.serving.service import Service
 from rayner.serving.stage_service import StageService
@@ -132,6 +133,28 @@ def test_a_request_is_answered_by_one_set_of_models(
         reply = client.post("/v1/annotate", json={"documents": DOCUMENTS})
     assert (reply.status_code, reply.json()["detail"][0]["message"]) == (503, "the models change")
     assert reply.headers["Retry-After"] == "1"
+
+
+def test_a_request_that_begins_again_is_counted_once(
+    models: ModelSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asks = stages_of(models)
+    monkeypatch.setattr(remote_stages, "_PAUSE", 0.01)
+    others = ["the models change"]
+
+    async def changing(method: str, *arguments: Any) -> Any:
+        if others and method == "new_types":
+            return OtherModels(others.pop())
+        return await asks["mentions"](method, *arguments)
+
+    counted: list[str] = []
+    monkeypatch.setattr(Meter, "answered", lambda _, endpoint, *others: counted.append(endpoint))
+    with client_of(models, stages={**asks, "mentions": changing}) as client:
+        body = {"documents": DOCUMENTS, "types": [{"name": "SHIP", "description": "vessels"}]}
+        reply = client.post("/v1/recognize", json=body)
+    assert reply.status_code == 200, reply.text
+    assert not others
+    assert counted == ["recognize"]
 
 
 def test_models_come_in_when_every_stage_has_them(

@@ -100,6 +100,17 @@ def test_they_are_listed(client: TestClient, folder: Path) -> None:
     assert [stage["stage"] for stage in found["models"]["fine"]["stages"]] == ["types"]
 
 
+def test_learned_types_that_a_file_names_are_described(client: TestClient, folder: Path) -> None:
+    stage = {"checkpoint": "first", "types": ["PER", {"name": "SHIP", "description": "vessels"}]}
+    (folder / "named.yaml").write_text(yaml.safe_dump({"stages": [stage]}))
+    with client_of(settings_of(folder, checkpoint="named.yaml")) as named:
+        found = named.get("/v1/models").json()["recognizer"]["types"]
+    learned = client.get("/v1/models").json()["recognizer"]["types"]
+    person = next(one for one in learned if one["name"] == "PER")
+    assert person["description"]
+    assert found == [person, {"name": "SHIP", "description": "vessels"}]
+
+
 def test_types_and_version_are_those_of_the_support(tmp_path: Path) -> None:
     task = gaussian()
     save_checkpoint(tmp_path / "best", task, built(task), {})

@@ -209,3 +209,5 @@ def test_paths_may_be_file_uris(folder: Path) -> None:
     for given in (path, path.as_uri(), f"file://localhost{path}"):
         (stage,) = read_pipeline(given).stages
         assert (stage.checkpoint, stage.options.index) == (folder / "entities", folder / "index")  # pyright: ignore
+        assert checkpoint_in(given, "entities") == folder / "entities"
+    assert checkpoint_in((folder / "entities").as_uri(), "entities") == folder / "entities"

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from rayner.data.batches import forwards
+from rayner.errors import one_line
 from rayner.serving.metrics import Meter
 from rayner.serving.predictors import AnyPredictor
 from rayner.serving.problems import TooLarge
@@ -99,6 +100,11 @@ class TokenBatcher:
             self._busy_since = time.monotonic()
             try:
                 return function()
+            except Exception:
+                raise
+            except BaseException as error:
+                # A panic of Rust: nobody would answer the requests.
+                raise RuntimeError(one_line(error)) from error
             finally:
                 self._busy_since = None
 

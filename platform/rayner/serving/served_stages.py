@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from rayner.config import DocumentRecipe, TypeSettings
+from rayner.config.documents import described
 from rayner.serving.model_schemas import RecognizerOut, TypeOut, TyperOut
 from rayner.serving.predictors import AnyPredictor, PredictorCache
 from rayner.serving.remote_stages import RemoteStage
@@ -59,7 +60,7 @@ class AskedStage:
         if asked.paths():
             known = {t.name: t for t in self.recipe.types}
             return [known.get(name) or TypeSettings(name=name) for name in self.stage.names]
-        return getattr(asked, "types", None) or self.recipe.types
+        return described(getattr(asked, "types", None) or (), self.recipe.types) or self.recipe.types
 
     @property
     def known(self) -> Sequence[TypeSettings]:

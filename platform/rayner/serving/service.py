@@ -176,9 +176,10 @@ class Service:
         pipeline = model.pipeline
         options = options_of(request, typer)
         documents = marked_documents_of(request.documents)
-        found = await self._read("type", request, model, options, documents, began)
+        found = await self._read(request, model, options, documents)
         versions = models.versions({stage.name: stage.version for stage in pipeline.typing})
         unlearned = await new_types(pipeline.typing, typer, options)
+        self._count("type", model, found, began)
         return type_reply(found, unlearned, versions)
 
     @by_one_set_of_models
@@ -236,33 +237,34 @@ class Service:
         linking = [models.knowledge_bases[name].about for name in asked.bases]
         check = partial(check_linked, linking, asked.choice.top_k, self.settings.limits.candidates)
         documents = documents_of(request.documents)
-        found = await self._read(endpoint, request, model, asked, documents, began, check)
+        found = await self._read(request, model, asked, documents, check)
         if request.contexts:
             found = await _with_contexts(found, pipeline)
         versions = models.versions(pipeline.versions(), asked.bases)
         unlearned = await new_types(pipeline.stages, recognizer, options)
+        self._count(endpoint, model, found, began)
         made = partial(reply, found, unlearned, versions, request.contexts)
         return await aside(made, _is_long(found))
 
     async def _read(
         self,
-        endpoint: str,
         request: RecognizeRequest | TypeRequest,
         model: ServedModel,
         asked: Asked | Options,
         documents: Sequence[Document],
-        began: float,
         check: Callable[[Sequence[Predicted]], None] = lambda _: None,
     ) -> list[Predicted]:
         with _types_by_place(request):
             kept: PredictorCache[Any] = model.answering if isinstance(asked, Asked) else model.typing
             predictor = await self._reader.predictor(kept, asked)
-            found = await self._reader.answers(predictor, documents, check)
+            return await self._reader.answers(predictor, documents, check)
+
+    def _count(self, endpoint: str, model: ServedModel, found: Sequence[Predicted], began: float) -> None:
+        """Once a request, at its end: one that begins anew with other models is one."""
         mentions = sum(len(document.mentions) for document, _ in found)
         windows = sum(windows for _, windows in found)
         seconds = time.perf_counter() - began
         self._meter.answered(endpoint, model.name, len(found), windows, mentions, seconds)
-        return found
 
 
 def _is_long(found: Sequence[Predicted]) -> bool:

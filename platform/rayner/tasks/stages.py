@@ -14,6 +14,7 @@ from rayner.data.schema import Document
 from rayner.errors import InputError, RecipeError
 from rayner.files.fetching import local
 from rayner.files.run_checkpoints import checkpoint_of, named_checkpoint
+from rayner.files.uris import without_file_scheme
 from rayner.models.precision import check_precision, default_precision
 from rayner.tasks.base import Predictor
 from rayner.tasks.checkpoint import Checkpoint, load_checkpoint, nothing_to_answer, read_recipe
@@ -290,7 +291,7 @@ def one_stage(path: str | Path, name: str) -> StageSettings | None:
     Raises:
         CheckpointError, RecipeError: as `read_pipeline`; the file has none, or several.
     """
-    if not local(checkpoint_of(path)).is_file():
+    if not local(checkpoint_of(absolute(path))).is_file():
         return None
     found = [stage for stage in read_pipeline(path).stages if stage.record.stage == name]
     if len(found) != 1:
@@ -304,7 +305,7 @@ def checkpoint_in(path: str | Path, name: str, contexts: bool = True) -> Path:
     stage = one_stage(path, name)
     if stage is not None and not contexts:
         stage.check_contexts()
-    return Path(path) if stage is None else stage.checkpoint
+    return Path(without_file_scheme(path)) if stage is None else stage.checkpoint
 
 
 def load_pipeline(
