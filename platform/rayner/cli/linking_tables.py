@@ -10,7 +10,6 @@ from rich.table import Table
 from rich.text import Text
 
 from rayner.cli.printing import percent, percents, visible
-from rayner.data.mention_strings import ids_within
 
 MOST_ROWS = 100
 _GROUPS = {"all": "all", "seen": "indexed names", "unseen": "other strings"}
@@ -63,6 +62,8 @@ def _denominator(metrics: Mapping[str, Any]) -> str:
 
 def answers_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     """The first answers: the entity, and the next candidate."""
+    from rayner.data.mention_strings import ids_within
+
     table = Table()
     table.add_column("mention", no_wrap=True, max_width=40)
     table.add_column("entity", no_wrap=True, max_width=40)

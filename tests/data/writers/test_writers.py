@@ -119,13 +119,3 @@ def test_two_ids_stay_two(tmp_path: Path, name: str) -> None:
     reading = read_corpus(tmp_path / "out", name if name != "iob2" else "columns")
     assert len({document.document_id for document in reading.documents}) == len(ids)
     assert not reading.rejects
-
-
-def test_iob2_counts_sentences_that_other_documents_of_the_file_make_or_hide(tmp_path: Path) -> None:
-    whole, one = Document("a", "Ada ran ."), Document("b", "Bob sat .", sentences=((0, 9),))
-    two = Document("c", "Ada ran . Bob sat .", sentences=((0, 9), (10, 19)))
-    for documents in ([whole, one], [whole, one, two], [one, two], [whole]):
-        written = write_iob2(documents, tmp_path / "a.tsv")
-        read = {d.document_id: d.sentences for d in read_corpus(tmp_path / "a.tsv").documents}
-        changed = [d.document_id for d in documents if read[d.document_id] != d.sentences]
-        assert [loss.document_id for loss in written.losses if loss.what == "sentences"] == changed

@@ -14,7 +14,7 @@ from rayner.data.readers.columns import DOCUMENT_MARK
 from rayner.data.readers.wordtext import join_words
 from rayner.data.schema import Document, Mention, Span
 from rayner.data.words import find_words
-from rayner.data.writers.base import Loss, Losses, Written, escaped, one_line, plain_type
+from rayner.data.writers.base import Losses, Written, escaped, one_line, plain_type
 from rayner.files.whole import text_file
 
 _UNSAFE = re.compile(r"[\t\n\r]|^\s|\s$")
@@ -26,30 +26,23 @@ def write_iob2(documents: Iterable[Document], path: str | PathLike[str]) -> Writ
     Columns hold no nested mentions (the outer stays) and none that begins or ends inside a word; both are
     counted, and so are texts that are not their words with single spaces between them. Documents without
     words get those of their text, cut where a mention begins or ends; one whose text has none is lost.
-    Where one document of a file is parted into sentences, all are, as far as a reader can tell.
     """
     written = Written(paths=[Path(path)])
-    unparted: dict[str, bool] = {}
     with text_file(Path(path)) as file:
         for document in documents:
             losses = Losses(document.document_id)
-            block, mentions, sentences = _block(document, losses)
+            block, mentions = _block(document, losses)
             if block is None:
                 losses.drop("document without words")
                 written.losses += losses.found.values()
             else:
                 file.write(block)
                 written.add(mentions, losses)
-                if sentences == 1:
-                    unparted[document.document_id] = document.sentences is not None
-    are_parted = len(unparted) < written.documents
-    written.losses += [Loss(id_, "sentences", 1) for id_, was in unparted.items() if was != are_parted]
     return written
 
 
-def _block(document: Document, losses: Losses) -> tuple[str | None, list[Mention], int]:
-    """The lines of a document, the mentions that they hold, and how many sentences; None where it has no
-    word."""
+def _block(document: Document, losses: Losses) -> tuple[str | None, list[Mention]]:
+    """The lines of a document, and the mentions that they hold; None where it has no word."""
     losses.drop_fields(document, ("words", "sentences"))
     mentions = outermost(document.mentions, losses)
     words = _words(document, mentions, losses)
@@ -72,7 +65,7 @@ def _block(document: Document, losses: Losses) -> tuple[str | None, list[Mention
             tags[first : last + 1] = [f"B-{type_}", *[f"I-{type_}"] * (last - first)]
             held.append(mention)
     if not words:
-        return None, [], 0
+        return None, []
     id_ = escaped(document.document_id, _UNSAFE)
     losses.drop("document_id (white space changed)", id_ != document.document_id)
     lines = [f"{DOCUMENT_MARK} ({id_})\tO", ""]
@@ -93,7 +86,7 @@ def _block(document: Document, losses: Losses) -> tuple[str | None, list[Mention
         groups = [list(group) for _, group in groupby(places, key=sentence_of.__getitem__)]
         read = [(words[group[0]][0], words[group[-1]][1]) for group in groups]
         losses.drop("sentences", read != list(document.sentences))
-    return "\n".join(lines) + "\n\n", held, len(sentences)
+    return "\n".join(lines) + "\n\n", held
 
 
 def outermost(mentions: Sequence[Mention], losses: Losses) -> list[Mention]:
