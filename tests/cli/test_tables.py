@@ -98,17 +98,10 @@ def test_no_escape_sequence_of_a_name_is_in_a_table_or_a_summary(capsys):
     scores = {"precision": 1.0, "recall": 1.0, "f1": 1.0, "support": 1}
     answer = {"line": 1, "mention": EVIL, "entity_id": EVIL, "name": EVIL, "score": 1.0, "probability": 0.5}
     proposal = {"name": EVIL, "aliases": [EVIL], "mentions": 1, "nearest": {"name": EVIL, "score": 0.5}}
+    candidates = [{"name": EVIL, "entity_id": id_} for id_ in (EVIL, "2")]
     tables = (
         scores_table({**scores, "per_type": {EVIL: scores}}, "title"),
-        answers_table(
-            [
-                {
-                    **answer,
-                    "candidates": [{"name": EVIL, "entity_id": id_} for id_ in (EVIL, "2")],
-                    "reason": None,
-                }
-            ]
-        ),
+        answers_table([{**answer, "candidates": candidates, "reason": None}]),
         proposals_table([proposal]),
     )
     print_summary({"types": {EVIL: 1}, "chosen": EVIL})
