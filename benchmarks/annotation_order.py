@@ -29,6 +29,7 @@ from rayner.data.readers import read_corpus
 from rayner.data.schema import Document
 from rayner.data.writers import write_parquet
 from rayner.runtime.corpora.rank import rank
+from rayner.runtime.evaluation.evaluate import evaluate
 from rayner.runtime.training.train import train
 from rayner.tasks.registry import load_recipe
 
@@ -40,8 +41,8 @@ UNITS = {"f1": "%", "words": "words", "mentions": "mentions"}
 FULL_EPOCHS = 1.5
 """Over the whole corpus, at least as many: a small part of it is read more often."""
 CONDITIONS = """A tagger, trained anew on each part of the training abstracts, the parts of an order within
-each other; of a part of the size p max(6, 1.5 / p) epochs. Scored on the development abstracts, which also
-choose the best epoch. Words and mentions are those that would have been annotated."""
+each other; of a part of the size p max(6, 1.5 / p) epochs, of which the last is scored on the development
+abstracts, so that nothing is chosen on them. Words and mentions are those that would have been annotated."""
 
 
 class Cell(NamedTuple):
@@ -101,25 +102,31 @@ def run(
     write_parquet([d for d in corpus if d.document_id in kept], path)
     settings = {
         "corpus.train": [str(path)],
-        "corpus.dev": [DEV],
+        "corpus.dev": [],
         "training.epochs": epochs or max(6, round(FULL_EPOCHS / cell.fraction)),
         "training.precision": precision,
         "seed": cell.seed,
     }
     recipe = load_recipe(RECIPE, [f"{key}={json.dumps(value)}" for key, value in settings.items()])
     train(recipe, cell.out(runs), workers=0)
+    found = evaluate(cell.out(runs) / "best", corpus_paths([DEV]), intervals=False)
     keep_origin(cell.out(runs))
+    _scores(cell, runs).write_text(json.dumps({"f1": found["f1"]}), encoding="utf-8")
+
+
+def _scores(cell: Cell, runs: Path) -> Path:
+    return cell.out(runs) / "scores.json"
 
 
 def score(cell: Cell, corpus: Sequence[Document], runs: Path) -> dict[str, Any] | None:
     """The scores of a cell that is finished."""
-    result, ids = cell.out(runs) / "result.json", cell.out(runs).with_suffix(".chosen.json")
-    if not result.exists():
+    scores, ids = _scores(cell, runs), cell.out(runs).with_suffix(".chosen.json")
+    if not scores.exists():
         return None
     kept = set(json.loads(ids.read_text("utf-8")))
     own = [d for d in corpus if d.document_id in kept]
     return {
-        "f1": json.loads(result.read_text("utf-8"))["metrics"]["f1"],
+        **json.loads(scores.read_text("utf-8")),
         "words": sum(len(d.text.split()) for d in own),
         "mentions": sum(len(d.mentions) for d in own),
     }
