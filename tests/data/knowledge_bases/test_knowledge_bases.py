@@ -224,6 +224,7 @@ xref: NO:WHERE
 [Term]
 id: A:2
 name: leaf
+namespace: x
 alt_id: A:9
 is_a: A:1 ! root
 is_a: A:77 {source="x"} ! not in this file
@@ -258,13 +259,13 @@ def test_obo_terms_with_links_out_of_the_file(file):
     path = file("a.obo", OBO)
     base = read_knowledge_base(path)
     assert base.formats == ("obo",)
-    assert base.entities[0] == Entity("A:1", "root", ("base",), base.entities[0].type, 'Top, with "quotes".')
-    assert [entity.entity_id for entity in base.entities] == ["A:1", "A:2"]
+    assert base.entities[0] == Entity("A:1", "root", ("base",), "disease", 'Top, with "quotes".')
+    assert [(entity.entity_id, entity.type) for entity in base.entities] == [("A:1", "disease"), ("A:2", "x")]
     assert base.places == [f"{path}:5", f"{path}:12"]
     assert base.parents == {"A:2": ("A:1", "A:77")}
     assert base.entities[1].other_ids == ("A:9", "A:4", "A:10", "A:5")
     assert base.ignored == {"obsolete term": 1}
-    assert [(reject.kind, reject.where) for reject in base.rejects] == [("duplicate id", f"{path}:38")]
+    assert [(reject.kind, reject.where) for reject in base.rejects] == [("duplicate id", f"{path}:39")]
 
 
 def test_an_id_that_is_there_twice_is_merged_where_names_agree(file):

@@ -50,14 +50,16 @@ def matches(sample: Sample) -> bool:
 
 
 def read(path: Path, builder: Builder, _: Columns) -> None:
-    """One entity a term, the first of an id. The ids of an obsolete term that one other replaced are further
-    ids of that; other obsolete terms are counted, not read.
+    """One entity a term, the first of an id; its type is its namespace, or the default one of the file. The
+    ids of an obsolete term that one other replaced are further ids of that; other obsolete terms are counted,
+    not read.
 
     Imports are not followed.
     """
     frames = _frames(split_lines(read_text(path, builder)), path, builder)
     obsolete: list[Any] = []
-    for term in _load("\n".join([*frames.lines, ""]), path).terms():
+    ontology = _load("\n".join([*frames.lines, ""]), path)
+    for term in ontology.terms():
         if term.obsolete:
             obsolete.append(term)
             continue
@@ -66,7 +68,7 @@ def read(path: Path, builder: Builder, _: Columns) -> None:
             term.name or "",
             frames.places.get(term.id, str(path)),
             aliases=sorted({synonym.description for synonym in term.synonyms}),
-            type=term.namespace,
+            type=term.namespace or ontology.metadata.default_namespace,
             description=term.definition,
             parents=frames.parents.get(term.id, []),
             other_ids=sorted(term.alternate_ids),
