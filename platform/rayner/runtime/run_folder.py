@@ -12,6 +12,8 @@ from rayner.files.uris import uri_of
 
 TRIALS = "trials"
 """The trials of a sweep, in its folder."""
+REPORT = "report.html"
+"""The page of a run, an evaluation or a sweep, in its folder."""
 STORAGE_VARIABLE = "RAYNER_STORAGE"
 _JOB_VARIABLE = "RAY_JOB_CONFIG_JSON_ENV_VAR"
 

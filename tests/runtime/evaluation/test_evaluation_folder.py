@@ -94,6 +94,13 @@ def test_what_a_killed_evaluation_left_is_replaced(given: tuple[Path, Path], tmp
     assert (tmp_path / "out" / "evaluation.yaml").exists()
 
 
+def test_no_page_of_an_earlier_evaluation_stays(given: tuple[Path, Path], tmp_path: Path) -> None:
+    evaluate(*given, out=tmp_path / "out", intervals=False)
+    write(tmp_path / "out", {"report.html": "<!doctype html>"})
+    evaluate(*given, out=tmp_path / "out", intervals=False)
+    assert not (tmp_path / "out" / "report.html").exists()
+
+
 @pytest.mark.parametrize(
     "files", [{"recipe.yaml": "mine"}, {"evaluation/gold.parquet": "half", "notes.txt": "mine"}, RUN]
 )

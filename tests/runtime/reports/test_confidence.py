@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -48,6 +49,14 @@ def test_each_fine_type_has_its_row(run: Path) -> None:
     assert "Probabilities of fine types: 4 in bins" in page
     row = '<th scope="row">x</th><td class="n">2</td><td class="n">75.0</td><td class="n">50.0</td>'
     assert row + '<td class="n">25.0</td>' in page
+
+
+def test_of_many_types_the_first_have_rows(run: Path) -> None:
+    many = tuple((f"t{i}", 0.5) for i in range(40))
+    documents = [Document("d", "a", (Mention(0, 1, "mention", types=many),))]
+    page = shown(run, "typer", {"macro_f1": 0.5}, TypedMentions().to_tables(documents, documents))
+    assert len(re.findall(r'<th scope="row">t\d', page)) == 25
+    assert "The 25 of 40 types with most predictions." in page
 
 
 def test_what_is_not_there_is_said(run: Path) -> None:

@@ -11,6 +11,7 @@ from matplotlib.textpath import TextPath
 from rayner.runtime.reports.drawing import svg
 from rayner.runtime.reports.figures import training_curves
 from rayner.runtime.reports.figures_end_to_end import outcome_bars
+from rayner.runtime.reports.figures_sweep import Point, interactions
 
 
 def test_letters_that_matplotlibs_font_lacks_are_drawn_without_a_warning() -> None:
@@ -43,4 +44,21 @@ def test_no_label_begins_left_of_the_picture() -> None:
 @pytest.mark.filterwarnings("error")
 def test_where_gold_mentions_end_is_drawn_without_any_too() -> None:
     """Of a corpus without mentions, as whoever forgot to name the annotated one evaluates."""
-    assert "<svg" in outcome_bars({"all": {}})
+    assert "<svg" in outcome_bars([("all", {})])
+
+
+def test_a_type_may_have_the_name_of_all() -> None:
+    drawn = outcome_bars([("all", {"right": 50, "missed": 50}), ("all", {"right": 1})])
+    assert re.findall(r">(all \([\d,]+\))<", drawn) == ["all (100)", "all (1)"]
+
+
+def test_the_circle_is_around_the_first_trial() -> None:
+    """Which is the best: one that was stopped has a better score of less."""
+    points = [
+        Point(n, {"a": float(n), "b": float(n * n)}, score, True)
+        for n, score in ((1, 0.7), (2, 0.9), (3, 0.5))
+    ]
+    drawn = interactions(points, [("a", "b")], {"a": "a", "b": "b"})
+    dots = re.findall(r'<use xlink:href="#\w+" x="([\d.]+)"', drawn.partition('id="PathCollection_1"')[2])
+    [circle] = re.findall(r'id="PathCollection_4">\s*<path d="M ([\d.]+)', drawn)
+    assert dots.index(circle) == 1, "the dots are drawn from the worst to the best"

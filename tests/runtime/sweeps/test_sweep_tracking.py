@@ -25,7 +25,7 @@ from rayner.runtime.sweeps.sweep_tracking import (
     log_result,
     mlflow_sweep,
 )
-from rayner.runtime.sweeps.trials import State, Trial
+from rayner.runtime.sweeps.trials import State, Trial, record_failure
 from rayner.runtime.tracking import MLFLOW_PARENT, MLFLOW_RUN, MLflow, tracked, wants_mlflow
 from rayner.tasks.registry import parse_recipe
 from tests.runtime.training.several_workers import tiny_recipe
@@ -160,6 +160,27 @@ def test_mlflow_has_the_sweep_its_trials_and_their_trainings_while_they_run(
     mlflow.end_run()
 
 
+def test_after_a_loss_that_was_not_finite_a_trial_has_another_curve_in_mlflow(
+    tmp_path: Path, mlflow: Any
+) -> None:
+    plan = plan_in(tmp_path, tracking={"mlflow": True})
+    folder = tmp_path / "trials/scheme=BIO-abc"
+    folder.mkdir(parents=True)
+    with mlflow_sweep(plan.recipe, tmp_path, {}) as run:
+        assert run is not None
+        trials, seen = MlflowTrials(plan, run), []
+        for scores in ((0.2, 0.3), (0.7,)):
+            trials.start(trial("pending"))
+            trials.update(trial("running", *scores))
+            seen.append((folder / "mlflow_run").read_text())
+            record_failure(folder, "the loss is not finite", diverged=True)
+        history = mlflow.MlflowClient().get_metric_history(seen[1], "f1")
+        assert [(point.step, point.value) for point in history] == [(1, 0.7)]
+        assert [mlflow.get_run(one).info.status for one in seen] == ["FAILED", "RUNNING"]
+        trials.end(trial("failed", 0.7))
+    mlflow.end_run()
+
+
 def test_trainings_on_other_machines_come_below_their_trial_in_mlflow(tmp_path: Path, mlflow: Any) -> None:
     plan = plan_in(tmp_path, tracking={"mlflow": True})
     folder = tmp_path / "trials/scheme=BIO-abc"
@@ -219,7 +240,8 @@ class Server:
                 self.points.append((given[1], given[4], given[2]))
             if name == "get_metric_history":
                 return [point for point in self.points if point[0] == given[1]]
-            return SimpleNamespace(info=SimpleNamespace(status="FINISHED"))
+            info = SimpleNamespace(status="FINISHED", run_id=given[0] if given else "")
+            return SimpleNamespace(info=info, data=SimpleNamespace(tags={}))
 
         return call
 

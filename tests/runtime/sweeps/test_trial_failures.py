@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -28,13 +29,14 @@ from rayner.runtime.sweeps.plan import Plan
 from rayner.runtime.sweeps.trainable import is_infrastructure, run_trial
 from rayner.runtime.sweeps.trials import (
     failures_of,
+    read_trial,
     read_trials,
     record_failure,
     restart_failed,
     write_outcome,
 )
 from rayner.runtime.training.train_controller import CONTROLLER
-from tests.runtime.sweeps.written_trials import write_trial
+from tests.runtime.sweeps.written_trials import EPOCHS, write_trial
 
 
 def full_disk() -> InputError:
@@ -151,6 +153,18 @@ def test_a_failure_that_the_trial_recorded_itself_is_recorded_once(plan: Plan, t
     callback.on_trial_error(1, [], dead)
     [trial] = read_trials(plan)
     assert (trial.state, trial.lost, trial.error) == ("failed", False, "the loss is not finite")
+
+
+def test_what_an_attempt_reached_whose_loss_was_not_finite_counts_no_more(plan: Plan) -> None:
+    plan = replace(plan, runs={"one": {"seed": 1}, "two": {"seed": 2}})
+    given = {"training.learning_rate": 0.1}
+    folder = write_trial(plan, 1, given, [[0.5] * EPOCHS, [0.9]])
+    (folder / "two/recipe.yaml").write_text("seed: 2\n")
+    assert [report["epochs"] for report in read_trial(plan, folder).reports] == [1, 2, 3, 4, 4, 5]
+    record_failure(folder, "the loss is not finite", diverged=True)
+    assert [report["f1"] for report in read_trial(plan, folder).reports] == [0.5] * 5
+    (folder / "two/recipe.yaml").write_text("seed: 1002\n")
+    assert read_trial(plan, folder).last["f1"] == pytest.approx(0.7)
 
 
 def test_a_second_proposal_of_settings_that_still_train_fails_alone(plan: Plan, tmp_path: Path) -> None:

@@ -164,11 +164,13 @@ def test_fresh_starts_over_and_keeps_foreign_files(tmp_path: Path, values: dict[
 
     train(recipe(1e-3), tmp_path / "run", workers=0)
     (tmp_path / "run/notes.txt").write_text("mine")
+    (tmp_path / "run/report.html").write_text("<!doctype html>")
     with pytest.raises(RecipeError, match=r"learning_rate.*--fresh"):
         train(recipe(1e-4), tmp_path / "run", workers=0)
     result = train(recipe(1e-4), tmp_path / "run", fresh=True, workers=0)
     assert result["steps"] > 0
     assert (tmp_path / "run/notes.txt").read_text() == "mine"
+    assert not (tmp_path / "run/report.html").exists(), "it shows the run that is gone"
 
 
 @pytest.mark.parametrize("broken", ["corpus", "model"])

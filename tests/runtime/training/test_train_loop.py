@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -48,6 +49,14 @@ def test_it_learns_and_leaves_best_last_and_a_log(tmp_path: Path) -> None:
         "eta",
     } <= first.keys()
     assert first["loss"] == pytest.approx(first["parts"]["word"] + 0.5 * first["parts"]["mention"])
+
+
+def test_an_evaluation_says_how_many_epochs_are_over(tmp_path: Path) -> None:
+    state = work(toy_run(tmp_path, epochs=2, evaluations_per_epoch=2))
+    steps = state.steps // 2
+    over = [row["epoch"] for row in records(tmp_path) if "metrics" in row]
+    assert over == [math.ceil(steps / 2) / steps, 1, 1 + math.ceil(steps / 2) / steps, 2]
+    assert over[0] < 1
 
 
 @pytest.mark.parametrize("normalization", ["step", "corpus"])

@@ -27,11 +27,10 @@ from rayner.files.locks import LOCK
 from rayner.files.uris import uri_of
 from rayner.files.whole import is_partial, whole_file, write_bytes, write_json
 from rayner.metrics.outcomes import Outcome
-from rayner.runtime.run_folder import check_out
+from rayner.runtime.run_folder import REPORT, check_out
 from rayner.tasks.stages import PipelineSettings
 
 METRICS, EVALUATION, ABOUT, OUTCOMES = "metrics.json", "evaluation", "evaluation.yaml", "outcomes"
-REPORT = "report.html"
 PIPELINE, RECIPE = "pipeline.yaml", "recipe.yaml"
 _SPAN = pa.struct([("start", pa.int32()), ("end", pa.int32()), ("type", pa.string())])
 _OUTCOMES = pa.schema(
@@ -73,7 +72,7 @@ def check_folder(out: Path) -> None:
 
 def forget_evaluation(out: Path) -> None:
     """Remove what says what an evaluation found: its answers are about to be written over."""
-    for name in (ABOUT, METRICS):
+    for name in (ABOUT, METRICS, REPORT):
         (out / name).unlink(missing_ok=True)
 
 

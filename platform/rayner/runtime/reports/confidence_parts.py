@@ -16,6 +16,7 @@ from rayner.metrics.reliability import reliability, risk_coverage
 from rayner.metrics.typed_mentions import judge_types
 from rayner.runtime.reports import figures_confidence
 from rayner.runtime.reports.figures_confidence import ENTITIES, FINE_TYPES, MENTIONS, PAIRS, Wording
+from rayner.runtime.reports.page import MOST_TYPES
 from rayner.runtime.reports.run_files import Absent, read_documents, read_table
 
 Part = dict[str, Any]
@@ -43,13 +44,14 @@ def of_mentions(run: Path) -> Part:
     ]
     if not panels:
         raise Absent("no prediction has a probability")
-    return {"panels": panels, "types": _by_type(judged)}
+    return {"panels": panels, **_by_type(judged)}
 
 
-def _by_type(judged: JudgedMentions) -> list[Part]:
+def _by_type(judged: JudgedMentions) -> Part:
+    """A row for each of the types with most predictions, and how many types there are."""
     names, counts = np.unique(judged.type.astype(str), return_counts=True)
     rows = []
-    for place in np.argsort(-counts, kind="stable"):
+    for place in np.argsort(-counts, kind="stable")[:MOST_TYPES]:
         own = judged.type == names[place]
         score, right = judged.score[own], judged.right[own]
         rows.append(
@@ -61,7 +63,7 @@ def _by_type(judged: JudgedMentions) -> list[Part]:
                 "error": reliability(score, right).error,
             }
         )
-    return rows
+    return {"rows": rows, "types": len(names)}
 
 
 def _panel(wording: Wording, probability: ArrayLike, right: ArrayLike) -> Part | None:
@@ -105,7 +107,7 @@ def of_types(run: Path) -> Part:
     panel = _panel(FINE_TYPES, judged.score, judged.right)
     if panel is None:
         raise Absent("no prediction has a probability")
-    return {"panels": [panel], "types": _by_type(judged)}
+    return {"panels": [panel], **_by_type(judged)}
 
 
 def of_pairs(run: Path) -> Part:
@@ -115,4 +117,4 @@ def of_pairs(run: Path) -> Part:
     panel = _panel(PAIRS, np.where(found, score, 1 - score), found == relevant)
     if panel is None:
         raise Absent("scores of pairs are no probabilities")
-    return {"panels": [panel], "types": []}
+    return {"panels": [panel], "rows": [], "types": 0}

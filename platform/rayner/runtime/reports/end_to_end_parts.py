@@ -11,11 +11,11 @@ from rayner.metrics.outcome_names import BOUND_NAMES, GIVEN_NAMES, LEVEL_NAMES, 
 from rayner.metrics.outcomes import OF_ENTITIES
 from rayner.runtime.reports import figures_end_to_end
 from rayner.runtime.reports.confidence_parts import OUTCOME_COLUMNS
+from rayner.runtime.reports.page import MOST_TYPES
 from rayner.runtime.reports.run_files import Absent, metrics_file, read_documents, read_metrics, read_table
 
 Part = dict[str, Any]
 
-MOST_TYPES = 25
 _EXAMPLES = 8
 
 
@@ -26,12 +26,12 @@ def whole(run: Path) -> Part:
         raise Absent(f"{metrics_file(run)} holds no scores of a pipeline")
     intervals = metrics.get("intervals") or {}
     per_type = sorted(metrics["per_type"].items(), key=lambda item: -sum(item[1].values()))
-    groups = {"all": metrics["outcomes"], **dict(per_type[:MOST_TYPES])}
+    drawn = per_type[:MOST_TYPES]
     bounds = metrics["bounds"]
     of_bounds = intervals.get("bounds") or {}
     return {
-        "svg": figures_end_to_end.outcome_bars(groups),
-        "drawn": len(groups) - 1,
+        "svg": figures_end_to_end.outcome_bars([("all", metrics["outcomes"]), *drawn]),
+        "drawn": len(drawn),
         "types": len(per_type),
         "levels": [
             {"name": LEVEL_NAMES[name], "interval": _of(intervals, "levels", name).get("f1"), **scores}

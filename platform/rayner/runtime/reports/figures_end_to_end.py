@@ -29,18 +29,22 @@ _STYLES: dict[str, dict[str, Any]] = {
 }
 
 
-def outcome_bars(groups: Mapping[str, Mapping[str, int]]) -> str:
-    """Where the gold mentions of each group end, as shares of them; group -> outcome -> gold mentions."""
-    totals = {name: sum(counts.values()) for name, counts in groups.items()}
-    shown = [name for name in OUTCOME_NAMES if any(counts.get(name) for counts in groups.values())]
+def outcome_bars(groups: Sequence[tuple[str, Mapping[str, int]]]) -> str:
+    """Where the gold mentions of each group end, as shares of them.
+
+    Args:
+        groups: names, which may be alike, with the gold mentions by outcome.
+    """
+    totals = [sum(counts.values()) for _, counts in groups]
+    shown = [name for name in OUTCOME_NAMES if any(counts.get(name) for _, counts in groups)]
     rows = -(-len(shown) // 4)
 
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
         left = np.zeros(len(groups))
         for outcome in shown:
-            counts = [counts.get(outcome, 0) for counts in groups.values()]
-            widths = np.array(counts) / np.maximum(list(totals.values()), 1)
+            counts = [counts.get(outcome, 0) for _, counts in groups]
+            widths = np.array(counts) / np.maximum(totals, 1)
             style = _STYLES[outcome]
             axes.barh(
                 np.arange(len(left)), widths, left=left, height=0.62, label=OUTCOME_NAMES[outcome], **style
@@ -48,7 +52,7 @@ def outcome_bars(groups: Mapping[str, Mapping[str, int]]) -> str:
             for y in np.flatnonzero(left * widths):
                 axes.plot((left[y], left[y]), (y - 0.31, y + 0.31), color=INK, linewidth=0.8)
             left += widths
-        name_bars(axes, [f"{short(name, 22)} ({totals[name]:,})" for name in groups])
+        name_bars(axes, [f"{short(name, 22)} ({n:,})" for (name, _), n in zip(groups, totals, strict=True)])
         axes.set(xlim=(0, 1), xlabel="gold mentions")
         percent_axis(axes.xaxis)
         if shown:

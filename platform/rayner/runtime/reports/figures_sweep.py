@@ -82,7 +82,11 @@ def effects(points: Sequence[Point], names: Mapping[str, str], metric: str) -> s
 
 
 def interactions(points: Sequence[Point], pairs: Sequence[tuple[str, str]], names: Mapping[str, str]) -> str:
-    """Pairs of keys against each other: a larger trial, stronger in colour, has a better score."""
+    """Pairs of keys against each other: a larger trial, stronger in colour, has a better score.
+
+    Args:
+        points: the best trial first, which need not have the best score, as one that was stopped has its own.
+    """
     columns = min(3, len(pairs))
     rows = -(-len(pairs) // columns)
     scores = np.array([point.score for point in points])
@@ -107,8 +111,7 @@ def interactions(points: Sequence[Point], pairs: Sequence[tuple[str, str]], name
             for i in np.argsort(scores):
                 size = 20 + 130 * weights[i]
                 axes.scatter(x[i], y[i], s=size, color=SERIES[0], alpha=0.15 + 0.75 * weights[i], linewidth=0)
-            best = int(np.argmax(scores))
-            axes.scatter(x[best], y[best], s=190, facecolor="none", edgecolor=INK, linewidth=1.2)
+            axes.scatter(x[0], y[0], s=190, facecolor="none", edgecolor=INK, linewidth=1.2)
         for axes in grid.ravel()[len(pairs) :]:
             axes.remove()
 

@@ -11,6 +11,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from rayner.counted import counted
 from rayner.metrics.shown import shown_score
 
+MOST_TYPES = 25
+"""Rows of a table or bars by type."""
+
 
 def render(template: str, **values: Any) -> str:
     """A page from a template of this folder; all know `now` and the filters `counted`, `percent` and

@@ -14,6 +14,7 @@ from rayner.metrics.error_kinds import CATEGORIES, categorize, summarize_errors
 from rayner.metrics.thresholds import Candidates, best_shifts, candidates_from_columns, threshold_curve
 from rayner.runtime.evaluation.evaluation_folder import ABOUT, PIPELINE, RECIPE
 from rayner.runtime.reports import confidence_parts, end_to_end_parts, figures, linking_parts
+from rayner.runtime.reports.page import MOST_TYPES
 from rayner.runtime.reports.run_files import (
     Absent,
     is_evaluation,
@@ -27,7 +28,6 @@ from rayner.runtime.reports.run_files import (
     read_text,
 )
 
-MOST_TYPES = 25
 MOST_FILES = 6
 MOST_DENSITIES = 9
 NAMES = {

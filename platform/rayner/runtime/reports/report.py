@@ -17,6 +17,7 @@ from rayner.runtime.reports.page import render
 from rayner.runtime.reports.page_parts import CATEGORY_NAMES, Part, parts_of
 from rayner.runtime.reports.run_files import Absent, is_evaluation, read_recipe, title_of
 from rayner.runtime.reports.sweep_report import sweep_report
+from rayner.runtime.run_folder import REPORT
 from rayner.tasks.registry import tasks
 
 
@@ -40,7 +41,7 @@ def report(run: Path, out: Path | None = None) -> Path:
             raise InputError(uri, "a page is not added to a run at a URI", hint)
         run = local(run)
     run = Path(run)
-    out = run / "report.html" if out is None else Path(out)
+    out = run / REPORT if out is None else Path(out)
     text = _report(run)
     if uri_of(out) is None and out.is_file():
         with out.open("rb") as file:

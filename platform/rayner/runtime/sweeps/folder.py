@@ -14,7 +14,7 @@ from rayner.files.objects import Objects
 from rayner.files.publishing import Publication
 from rayner.files.run_checkpoints import SWEEP
 from rayner.files.whole import write_json
-from rayner.runtime.run_folder import check_no_training, check_out, check_own
+from rayner.runtime.run_folder import REPORT, check_no_training, check_out, check_own
 from rayner.runtime.sweeps.corpora import FOLDER as CORPORA
 from rayner.runtime.sweeps.plan import TRIALS, read_config
 
@@ -31,7 +31,7 @@ changes only with the space."""
 RAY = "ray"
 """Where Ray Tune leaves its own files."""
 _FOLDERS = (TRIALS, CORPORA, RAY, "tensorboard", "winner")
-_FILES = ("best.yaml", "result.json", "report.html", "mlflow_run", SWEEP)
+_FILES = ("best.yaml", "result.json", REPORT, "mlflow_run", SWEEP)
 """What a sweep writes, its mark last; the example sets are hidden."""
 WRITTEN = (*_FOLDERS, ".examples", *_FILES)
 

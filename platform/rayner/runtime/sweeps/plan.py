@@ -112,7 +112,7 @@ def plan_of(out: Path) -> Plan:
     config = read_config(out)
     recipe = parse_recipe(config["recipe"], str(out / SWEEP))
     settings = parse_settings(SweepSettings, config["settings"], str(out / SWEEP))
-    runs = {name: {} for name, _, _ in run_names(recipe, settings)}
+    runs = {name: {"seed": seed} for name, _, seed in run_names(recipe, settings)}
     fixed = frozenset(config.get("fixed", ()))
     return Plan(recipe, settings, out, out / ".examples", runs, Path.cwd(), fixed=fixed)
 

@@ -6,6 +6,7 @@ A trial is there from its start, so that it can be followed, and after a kill it
 from __future__ import annotations
 
 import contextlib
+import math
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +17,7 @@ from rayner.config import BaseRecipe
 from rayner.runtime.sweeps.gauges import Gauges
 from rayner.runtime.sweeps.plan import TRIALS, Plan
 from rayner.runtime.sweeps.sweep_settings import SECONDS
-from rayner.runtime.sweeps.trials import Trial
+from rayner.runtime.sweeps.trials import Trial, diverged_of
 from rayner.runtime.tracking import (
     MLFLOW_PARENT,
     MLFLOW_RUN,
@@ -26,6 +27,8 @@ from rayner.runtime.tracking import (
 )
 
 TENSORBOARD = "tensorboard"
+_DIVERGED = "diverged"
+"""A tag: how many attempts of the trial came before whose loss was not finite."""
 _MLFLOW_STATUS = {"failed": "FAILED", "stopped": "KILLED"}
 
 
@@ -83,7 +86,7 @@ class HParams:
             return
         for report in trial.reports[self._written.get(trial.name, 0) :]:
             for name in self._names:
-                writer.add_scalar(_tag(name), report[name], int(report["epochs"]))
+                writer.add_scalar(_tag(name), report[name], math.ceil(report["epochs"]))
         self._written[trial.name] = len(trial.reports)
         writer.flush()
 
@@ -130,11 +133,16 @@ class MlflowTrials:
 
     def _start(self, trial: Trial) -> None:
         known = self._folder(trial) / MLFLOW_RUN
-        if known.exists():
-            self._client.update_run(known.read_text().strip(), status="RUNNING")
+        # What an attempt logged whose loss was not finite is no part of the curve of the next one.
+        attempt = str(diverged_of(self._folder(trial)))
+        before = self._client.get_run(known.read_text().strip()) if known.exists() else None
+        if before is not None and before.data.tags.get(_DIVERGED, attempt) == attempt:
+            self._client.update_run(before.info.run_id, status="RUNNING")
         else:
+            if before is not None:
+                self._client.set_terminated(before.info.run_id, "FAILED")
             experiment = self._client.get_run(self._parent).info.experiment_id
-            tags = {"mlflow.parentRunId": self._parent, "trial": str(trial.number)}
+            tags = {"mlflow.parentRunId": self._parent, "trial": str(trial.number), _DIVERGED: attempt}
             run = self._client.create_run(experiment, run_name=trial.name, tags=tags)
             for key, value in trial.settings.items():
                 self._client.log_param(run.info.run_id, key, str(value)[:500])
@@ -154,7 +162,7 @@ class MlflowTrials:
         for report in trial.reports[self._written.get(trial.name, 0) :]:
             for name in self._names:
                 if report[name] == report[name]:
-                    self._client.log_metric(run, name, report[name], now, int(report["epochs"]))
+                    self._client.log_metric(run, name, report[name], now, math.ceil(report["epochs"]))
         self._written[trial.name] = len(trial.reports)
 
     def _end(self, trial: Trial) -> None:

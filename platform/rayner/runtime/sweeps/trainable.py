@@ -22,7 +22,7 @@ from rayner.files.run_checkpoints import LAST
 from rayner.files.working import worked_on
 from rayner.runtime.faults import lost_errors
 from rayner.runtime.shared_folder import check_visible
-from rayner.runtime.sweeps.plan import TRIALS, Plan, later_seed
+from rayner.runtime.sweeps.plan import TRIALS, Plan
 from rayner.runtime.sweeps.sampling import tidy
 from rayner.runtime.sweeps.sweep_tracking import link_to_trial
 from rayner.runtime.sweeps.trial_places import (
@@ -36,7 +36,9 @@ from rayner.runtime.sweeps.trial_places import (
 from rayner.runtime.sweeps.trials import (
     RUN_RESULT,
     Report,
-    failures_of,
+    attempt_seed,
+    diverged_of,
+    is_of_another,
     read_outcome,
     read_progress,
     record_failure,
@@ -48,8 +50,6 @@ from rayner.runtime.training.train import train_until
 from rayner.runtime.training.train_controller import end_workers, give_up_room
 from rayner.tasks.registry import train_task
 
-SEED_AFTER_DIVERGING = 1000
-"""Added to the seed of a run that starts over because its loss was not finite."""
 _STORAGE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.ESTALE, errno.ETIMEDOUT}
 
 _ended = threading.Event()
@@ -215,9 +215,8 @@ def _train(
     until: int | None,
 ) -> bool:
     """Whether the run came to its end, and does not pause."""
-    failures = failures_of(out.parent)
-    diverged = sum(failure["diverged"] for failure in failures)
-    seed = later_seed(changes["seed"], SEED_AFTER_DIVERGING * diverged)
+    diverged = diverged_of(out.parent)
+    seed = attempt_seed(changes, diverged)
     recipe = plan.recipe_of(settings, {**changes, "seed": seed})
     scaling, workers = recipe.scaling, plan.settings.workers
     if workers:
@@ -229,9 +228,8 @@ def _train(
     else:
         set_threads(scaling)
     link_to_trial(plan, out)
-    begun = out / "recipe.yaml"
     # The last failure may be of another kind, and have come before the later seed had begun.
-    fresh = diverged > 0 and begun.exists() and not _has_seed(begun, seed)
+    fresh = diverged > 0 and is_of_another(out, seed)
     return train_until(until, recipe, out, fresh, workers, plan.cache, watch, publication) is not None
 
 
@@ -240,10 +238,6 @@ def set_threads(scaling: ScalingSettings) -> None:
     import torch
 
     torch.set_num_threads(scaling.threads_per_worker or max(1, int(scaling.cpus_per_worker)))
-
-
-def _has_seed(recipe: Path, seed: int) -> bool:
-    return f"seed: {seed}\n" in recipe.read_text(encoding="utf-8")
 
 
 class _AtEvaluations:

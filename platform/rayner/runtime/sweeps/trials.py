@@ -21,14 +21,17 @@ from typing import Any, Literal
 import numpy as np
 
 from rayner.errors import InputError, RecipeError
-from rayner.files.run_checkpoints import LOG
+from rayner.files.run_checkpoints import LOG, RECIPE
 from rayner.files.whole import write_json
-from rayner.runtime.sweeps.plan import TRIALS, Plan
+from rayner.runtime.sweeps.plan import TRIALS, Plan, later_seed
 from rayner.runtime.sweeps.sweep_settings import SECONDS
 from rayner.tasks.base import Metric
 from rayner.tasks.registry import train_task
 
 TRIAL, FAILURES, OUTCOME, RUN_RESULT = "trial.json", "failures.jsonl", "outcome.json", "result.json"
+
+SEED_AFTER_DIVERGING = 1000
+"""Added to the seed of a run that starts over because its loss was not finite."""
 
 State = Literal["pending", "running", "paused", "finished", "stopped", "failed"]
 """A pending trial has not reported yet; a paused one waits at a rung for all others."""
@@ -115,18 +118,23 @@ def _chooses_best(plan: Plan, settings: Mapping[str, Any]) -> Metric:
 def read_progress(plan: Plan, folder: Path, settings: Mapping[str, Any]) -> tuple[list[Report], list[float]]:
     """A report for each evaluation and each end of a run, and the first objective's value of each run.
 
-    A report has every objective, as the mean over the runs so far, each with its best checkpoint so far; and
+    Of an attempt whose loss was not finite nothing is left once another one follows. A report has every
+    objective, as the mean over the runs so far, each with its best checkpoint so far; and
     `epochs`, `steps` and `seconds`, as the sum.
     """
     epochs = plan.epochs_of(settings)
     objectives = [objective.metric for objective in plan.settings.objectives]
+    diverged = diverged_of(folder)
     main = _chooses_best(plan, settings)
     reports: list[Report] = []
     ended: list[Mapping[str, Any]] = []
     steps = seconds = 0.0
-    for number, name in enumerate(plan.runs):
+    for number, (name, changes) in enumerate(plan.runs.items()):
         best: Mapping[str, Any] | None = None
         here = {"step": 0.0, "seconds": 0.0}
+        result = read_object(folder / name / RUN_RESULT)
+        if result is None and diverged and is_of_another(folder / name, attempt_seed(changes, diverged)):
+            break
         for row in read_lines(folder / name / LOG):
             here = {key: float(row.get(key, here[key])) for key in here}
             if "metrics" not in row:
@@ -136,7 +144,6 @@ def read_progress(plan: Plan, folder: Path, settings: Mapping[str, Any]) -> tupl
                 best = row["metrics"]
             totals = (number * epochs + row["epoch"], steps + here["step"], seconds + here["seconds"])
             reports.append(_report(objectives, [*ended, best or {}], *totals))
-        result = read_object(folder / name / RUN_RESULT)
         if result is None or best is None:
             if best is not None:
                 ended.append(best)
@@ -193,6 +200,22 @@ def restart_failed(plan: Plan, resume_errored: bool = False) -> int:
 def failures_of(folder: Path) -> list[dict[str, Any]]:
     """The attempts that failed, in order."""
     return read_lines(folder / FAILURES)
+
+
+def diverged_of(folder: Path) -> int:
+    """How many attempts ended because their loss was not finite."""
+    return sum(failure["diverged"] for failure in failures_of(folder))
+
+
+def attempt_seed(changes: Mapping[str, Any], diverged: int) -> int:
+    """The seed of a run with these settings, which differs after each loss that was not finite."""
+    return later_seed(changes["seed"], SEED_AFTER_DIVERGING * diverged)
+
+
+def is_of_another(run: Path, seed: int) -> bool:
+    """Whether there is a run with another seed in a folder, as of an attempt whose loss was not finite."""
+    recipe = run / RECIPE
+    return recipe.exists() and f"seed: {seed}\n" not in recipe.read_text(encoding="utf-8")
 
 
 def _report(

@@ -25,9 +25,9 @@ from rayner.runtime.sweeps.plan import TRIALS, Plan, later_seed
 from rayner.runtime.sweeps.ray_tune import TrialResources
 from rayner.runtime.sweeps.sweep_settings import SECONDS
 from rayner.runtime.sweeps.sweep_tracking import link_to_parent
-from rayner.runtime.sweeps.trainable import SECONDS_TO_DIE, SEED_AFTER_DIVERGING, set_threads
+from rayner.runtime.sweeps.trainable import SECONDS_TO_DIE, set_threads
 from rayner.runtime.sweeps.trial_places import remove_last
-from rayner.runtime.sweeps.trials import RUN_RESULT, Trial, rank_of
+from rayner.runtime.sweeps.trials import RUN_RESULT, Trial, attempt_seed, rank_of
 from rayner.runtime.training.dev_answers import score
 from rayner.runtime.training.run_state import FREE_KEYS
 from rayner.runtime.training.train import train
@@ -198,8 +198,7 @@ def _train_in(out: Path, publication: Publication | None, plan: Plan, recipe: Ba
 def _attempts(plan: Plan, recipe: BaseRecipe) -> list[BaseRecipe]:
     """The recipe, and those with the seeds that follow a loss that is not finite."""
     seeds = (
-        later_seed(recipe.seed, SEED_AFTER_DIVERGING * attempt)
-        for attempt in range(plan.settings.max_failures + 1)
+        attempt_seed({"seed": recipe.seed}, attempt) for attempt in range(plan.settings.max_failures + 1)
     )
     return [with_settings(recipe, {"seed": seed}, "best trial") for seed in seeds]
 

@@ -296,7 +296,8 @@ def _evaluate(loop: Loop) -> None:
             loop.move(best=None if value is None else float(value), best_step=state.step, waited=0)
         elif state.epoch + 1 >= run.task.patience_epoch:
             loop.move(waited=state.waited + 1)
-    loop.tell({"step": state.step, "epoch": state.epoch + 1, "metrics": metrics})
+    over = state.step * run.recipe.training.epochs / state.steps
+    loop.tell({"step": state.step, "epoch": over, "metrics": metrics})
 
 
 def _calibrate(loop: Loop) -> None:

@@ -27,7 +27,7 @@ from rayner.files.whole import whole_file, write_json
 from rayner.files.working import worked_on
 from rayner.models.precision_choice import set_precision
 from rayner.models.threads import heed_quota
-from rayner.runtime.run_folder import TRIALS, check_apart, check_no_sweep, check_out, check_own
+from rayner.runtime.run_folder import REPORT, TRIALS, check_apart, check_no_sweep, check_out, check_own
 from rayner.runtime.tracking import MLFLOW_PARENT, MLFLOW_RUN, Tracker, check_mlflow
 from rayner.runtime.training.dev_answers import EVALUATION, read_predictions
 from rayner.runtime.training.example_building import (
@@ -275,7 +275,7 @@ def conclude(
 
 def _clear(out: Path) -> None:
     """Remove what a run has written, and nothing else that may lie in the folder."""
-    for name in _WRITTEN:
+    for name in (*_WRITTEN, REPORT):
         for path in (out / name, *out.glob(f".{name}.*")):
             if path.is_dir():
                 shutil.rmtree(path)
