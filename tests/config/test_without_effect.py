@@ -53,6 +53,7 @@ def found(task: str, **values: Any) -> dict[str, str]:
             {"loss": {"contrast_weight": 0, "temperature": 0.1, "negatives": "both"}},
             ["loss.temperature", "loss.negatives"],
         ),
+        ("chains", {"masking": {"token_rate": 0}, "loss": {"mlm_weight": 0.5}}, ["loss.mlm_weight"]),
         ("typer", {"model": {"projection_size": 64}}, ["model.projection_size"]),
         ("typer", {"model": {"projection_size": 64, "head": "labels"}}, []),
         ("typer", {"decoding": {"value": 0.4, "threshold": "tuned"}}, []),

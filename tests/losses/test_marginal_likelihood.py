@@ -41,6 +41,11 @@ def test_value_and_gradient_are_those_of_the_definition(labels, count, seed) -> 
     torch.testing.assert_close(found, slow, rtol=0, atol=1e-9)
 
 
+def test_vectors_that_are_no_numbers_are_no_loss_of_nothing() -> None:
+    total, _ = loss(torch.full((4, 3), torch.nan), [0, 0, 1, 1], 2)
+    assert total.isnan()
+
+
 def test_gradcheck() -> None:
     rows = random_rows(8).requires_grad_()
     assert torch.autograd.gradcheck(lambda r: loss(r, [0, 0, 0, 1, 1, 2, 3, 3], 4)[0], rows)

@@ -231,6 +231,13 @@ def test_a_corpus_without_chains_is_refused(tmp_path: Path) -> None:
         CoreferenceTask(recipe).items("train")
 
 
+def test_a_development_part_without_chains_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    recipe = recipe_of(tmp_path)
+    (tmp_path / "dev.jsonl").write_text('{"document_id": "a", "text": "Ada slept"}\n', encoding="utf-8")
+    CoreferenceTask(recipe).items("dev")
+    assert "has no coreference chain of two mentions: all steps score alike" in caplog.text
+
+
 def test_windows_longer_than_the_encoder_are_refused(tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match=r"windows\.length"):
         CoreferenceTask(recipe_of(tmp_path, windows={"length": 1024, "overlap": 16})).build()

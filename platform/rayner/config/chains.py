@@ -79,12 +79,20 @@ class ChainsRecipe(BaseRecipe):
     loss: ChainLossSettings = ChainLossSettings()
     training: StoryTraining = StoryTraining()
 
+    @model_validator(mode="after")
+    def _something_is_learned(self) -> ChainsRecipe:
+        if not self.loss.contrast_weight and not self.masking.token_rate:
+            raise ValueError("loss.contrast_weight and masking.token_rate are both 0: nothing is learned")
+        return self
+
     def without_effect(self) -> Mapping[str, str]:
         """As `Settings.without_effect`."""
         no_mlm = {"masking.token_rate": "loss.mlm_weight is 0"}
         why = "loss.contrast_weight is 0"
         no_contrast = {"loss.temperature": why, "loss.negatives": why}
+        no_tokens = {"loss.mlm_weight": "masking.token_rate is 0"}
         return {
+            **({} if self.masking.token_rate else no_tokens),
             **({} if self.loss.mlm_weight else no_mlm),
             **({} if self.loss.contrast_weight else no_contrast),
         }

@@ -41,4 +41,5 @@ def marginal_likelihood(
         kept = (others >= last) & ~others.isneginf()
         positive = kept & pairs.positive
     missing = masked_logsumexp(scores, kept) - masked_logsumexp(scores, positive)
-    return missing[positive.any(1)].sum(), number
+    # A score that is no number is among no top candidates, and would keep none.
+    return missing[positive.any(1)].sum() + 0 * scores.detach().sum(), number

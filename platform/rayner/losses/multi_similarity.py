@@ -51,4 +51,5 @@ def multi_similarity(
         negative = pairs.negative & (scores > farthest - margin)
     apart = F.softplus(masked_logsumexp(-positive_scale * (scores - base), positive)) / positive_scale
     alike = F.softplus(masked_logsumexp(negative_scale * (scores - base), negative)) / negative_scale
-    return (apart + alike).sum(), number
+    # A score that is no number is above and below none, and would keep no pair.
+    return (apart + alike).sum() + 0 * scores.detach().sum(), number

@@ -65,6 +65,10 @@ class CoreferenceTask(CorpusTask[CoreferenceRecipe]):
             what = "none of its documents has a coreference chain of two mentions"
             raise CorpusError("corpus.train", what, "name an annotated corpus, such as LitBank or GUM")
 
+    def lacking(self, found: Documents) -> str:
+        """Chains of two mentions."""
+        return "" if found.stories else "coreference chain of two mentions"
+
     def example_settings(self) -> Mapping[str, Any]:
         """Encoder, tokenizer, windows and the widest span."""
         return {

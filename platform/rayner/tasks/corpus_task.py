@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import Path, PurePath
 from typing import Literal, TypeVar
@@ -59,8 +59,8 @@ class CorpusTask(UnitTask[R]):
         if split == "train":
             self.require(found)
             return found.units
-        if found.units and (unseen := self.unseen(found)):
-            log.warning("%s", _scoring_alike(unseen))
+        if found.units and (lacking := self.lacking(found)):
+            warn_once(log, _scoring_alike(lacking))
         if not self.keeps_stories_apart:
             _tell_of_shared(self._corpus, found.units)
         return found.units
@@ -113,9 +113,9 @@ class CorpusTask(UnitTask[R]):
         except CorpusError as error:
             yield Finding("nothing to learn", "error", error.where, error.what, error.hint, split="train")
             return
-        if "dev" in counts and (unseen := self.unseen(counts["dev"])):
+        if "dev" in counts and (lacking := self.lacking(counts["dev"])):
             hint = "raise corpus.dev_fraction" if dev_fraction else "name other files as corpus.dev"
-            yield Finding("nothing to score", "warning", "dev", _scoring_alike(unseen), hint, split="dev")
+            yield Finding("nothing to score", "warning", "dev", _scoring_alike(lacking), hint, split="dev")
 
     def check_corpus(self) -> None:
         """Refuse settings of the corpus and types that do not fit the task, before anything is read.
@@ -131,9 +131,9 @@ class CorpusTask(UnitTask[R]):
             CorpusError: it says what they have, and what they lack.
         """
 
-    def unseen(self, found: Documents) -> Collection[str]:
-        """All types, where documents of dev have a mention of none; else nothing."""
-        return ()
+    def lacking(self, found: Documents) -> str:
+        """What documents of dev have none of, so that they score all models alike; empty where they have."""
+        return ""
 
     @cached_property
     def contexts(self) -> SentenceContexts | None:
@@ -199,9 +199,8 @@ class CorpusTask(UnitTask[R]):
         return self.recipe.corpus  # type: ignore[attr-defined]
 
 
-def _scoring_alike(unseen: Collection[str]) -> str:
-    named = ", ".join(list(unseen)[:10])
-    return f"the development part has no mention of {named}: all steps score alike, and best/ is the first"
+def _scoring_alike(lacking: str) -> str:
+    return f"the development part has no {lacking}: all steps score alike, and best/ is the first"
 
 
 def _tell_of_shared(corpus: CorpusSettings, dev: Sequence[Unit]) -> None:

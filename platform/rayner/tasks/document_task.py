@@ -46,9 +46,10 @@ class DocumentTask(CorpusTask[R]):
         """Refuse documents without a mention of any of the types."""
         require_mentions(found.mentions, self.names)
 
-    def unseen(self, found: Documents) -> Sequence[str]:
-        """All types, where documents have a mention of none."""
-        return self.names if found.mentions.keys().isdisjoint(self.names) else ()
+    def lacking(self, found: Documents) -> str:
+        """Mentions of any type."""
+        named = f"mention of {', '.join(self.names[:10])}"
+        return named if found.mentions.keys().isdisjoint(self.names) else ""
 
     def example_settings(self) -> Mapping[str, Any]:
         """What decides the examples: encoder, tokenizer, windows, contexts, type names, width limit."""

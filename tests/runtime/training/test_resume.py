@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -112,6 +113,18 @@ def test_another_recipe_is_refused_by_its_keys(tmp_path: Path) -> None:
         update={"scaling": toy_recipe().scaling.model_copy(update={"workers": 7})}
     )
     assert read_state(tmp_path, moved) is not None
+
+
+def test_without_its_last_state_a_finished_run_is_finished(tmp_path: Path) -> None:
+    values = toy_values(tmp_path)
+    found = train(parse_recipe(values, "recipe"), tmp_path / "run", workers=0)
+    shutil.rmtree(tmp_path / "run/last")
+    assert train(parse_recipe(values, "recipe"), tmp_path / "run", workers=0) == found
+    with pytest.raises(RecipeError, match=r"another recipe; changed: seed; start over with --fresh"):
+        train(parse_recipe(values | {"seed": 7}, "recipe"), tmp_path / "run", workers=0)
+    (tmp_path / "run/result.json").unlink()
+    with pytest.raises(RecipeError, match=r"another recipe"):
+        train(parse_recipe(values | {"seed": 7}, "recipe"), tmp_path / "run", workers=0)
 
 
 def test_another_corpus_is_refused(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from rayner.data.schema import Document, Mention, chained
-from rayner.errors import CheckpointError, CorpusError, InputError
+from rayner.errors import CheckpointError, CorpusError, InputError, RecipeError
 from rayner.models.encoder import load_encoder
 from rayner.runtime.training.dev_answers import score
 from rayner.runtime.training.train import train
@@ -323,3 +323,11 @@ def test_a_new_head_is_told_once_though_a_training_builds_its_model_twice(
         made.build()
         made.build()
     assert caplog.text.count("random:24x1 has no head for masked language modelling") == 1
+
+
+@pytest.mark.parametrize("changes", [{"loss": {"mlm_weight": 0}}, {"masking": {"token_rate": 0}}])
+def test_a_recipe_that_learns_nothing_is_refused(tmp_path: Path, changes: dict[str, Any]) -> None:
+    values = chains_recipe(tmp_path, **changes)
+    values["loss"] = {**values.get("loss", {}), "contrast_weight": 0}
+    with pytest.raises(RecipeError, match="are both 0: nothing is learned"):
+        parse_recipe(values, "recipe")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from rayner.config.base import Precision
+from rayner.counted import counted
 from rayner.errors import DivergedError
 from rayner.models.precision_choice import set_precision
 from rayner.runtime.training.distributed import rank, sum_gradients, sum_over_workers, world_size
@@ -27,6 +29,13 @@ from rayner.tasks.encoder_task import EncoderTask
 
 SAMPLED_STEPS = 100
 """How many steps the average of `normalization: corpus` is taken over."""
+MOST_SKIPPED = 50
+"""Steps of float16 one after the other without a finite gradient: each halves the loss scale, of which
+nothing is left after so many."""
+_OVERFLOW = "were skipped, as their gradients are no finite numbers in float16"
+_INSTEAD = "start over with --fresh and training.precision=bfloat16 or float32, or a lower learning rate"
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -74,7 +83,7 @@ def build_learner(
         divisors=divisors,
         device=device,
         precision=precision,
-        meter=Meter(task.weights, device),
+        meter=Meter(task.weights, device, may_skip=precision == "float16"),
     )
 
 
@@ -103,8 +112,7 @@ def take_step(learner: Learner, step: Step, progress: Progress) -> None:
     learner.scaler.update()
     if learner.average is not None:
         learner.average.update()
-    # The loss scale of float16 is found by overflowing: there, an infinite gradient is no fault.
-    learner.meter.add(progress.step, parts, None if learner.scaler.is_enabled() else norm)
+    learner.meter.add(progress.step, parts, norm)
 
 
 def mean_counts(task: EncoderTask[Any], examples: Examples, plan: Plan, steps: int) -> dict[str, float]:
@@ -127,19 +135,28 @@ class Meter:
     """The mean of each part of the loss over some steps, and whether any was no number.
 
     Numbers stay on the device until they are read, so that no step waits for the one before.
+
+    Args:
+        may_skip: the loss scale of float16 is found by overflowing. Such a step is skipped, and no fault.
     """
 
-    def __init__(self, weights: Mapping[str, float], device: torch.device) -> None:
-        self._weights = weights
+    def __init__(self, weights: Mapping[str, float], device: torch.device, may_skip: bool = False) -> None:
+        self._weights, self._may_skip = weights, may_skip
+        self._skipped = torch.zeros(2, dtype=torch.int64, device=device)
+        self._seen = 0
         self._sums = torch.zeros(len(weights), dtype=torch.float64, device=device)
         self._fault = torch.full((), -1, dtype=torch.int64, device=device)
         self._steps = 0
 
-    def add(self, step: int, parts: Tensor, norm: Tensor | None) -> None:
+    def add(self, step: int, parts: Tensor, norm: Tensor) -> None:
         """Take the parts of a step, this worker's share of them, and the norm of its gradients."""
         finite = parts.isfinite().all()
-        if norm is not None:
+        if self._may_skip:
+            skipped = ~norm.isfinite()
+            self._skipped = torch.stack([self._skipped[0] + skipped, (self._skipped[1] + 1) * skipped])
+        else:
             finite &= norm.isfinite()
+        self._seen += 1
         self._fault = torch.where((self._fault < 0) & ~finite, step, self._fault)
         self._sums += parts
         self._steps += 1
@@ -151,6 +168,21 @@ class Meter:
             what = "the loss or its gradients are no finite number"
             hint = "start over with --fresh and a lower training.learning_rate or training.precision=float32"
             raise DivergedError(f"step {step + 1}", what, hint)
+        if (skipped := int(self._skipped[1])) > MOST_SKIPPED:
+            raise DivergedError("training.precision", f"the last {skipped} steps {_OVERFLOW}", _INSTEAD)
+
+    def conclude(self, steps: int) -> None:
+        """Say at the end of a run of so many steps how many were skipped, where they are a large part.
+
+        Raises:
+            DivergedError: all of them.
+        """
+        skipped = int(self._skipped[0])
+        if skipped and skipped == steps:
+            raise DivergedError("training.precision", f"all {counted(skipped, 'step')} {_OVERFLOW}", _INSTEAD)
+        if skipped > self._seen / 4:
+            of = counted(self._seen, "step")
+            log.warning("%s of %s %s; %s", f"{skipped:,}", of, _OVERFLOW, _INSTEAD)
 
     def read(self) -> tuple[float, dict[str, float]]:
         """The loss and its parts over the steps since the last reading, over all workers."""

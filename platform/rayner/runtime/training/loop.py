@@ -268,6 +268,8 @@ def _pause(loop: Loop, steps_of_epoch: int, is_due: bool) -> None:
         loop.move(epoch=epoch + 1, position=0)
     tired = training.patience is not None and loop.state.waited >= training.patience
     finished = tired or (ends and epoch + 1 == training.epochs)
+    if finished:
+        loop.learner.meter.conclude(loop.state.step)
     if finished and not loop.run.dev:
         with _averaged(loop.learner):
             _calibrate(loop)

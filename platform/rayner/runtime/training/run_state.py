@@ -83,7 +83,7 @@ def save_last(out: Path, learner: Learner, train_state: TrainState, epoch_state:
 
 
 def read_state(out: Path, recipe: BaseRecipe) -> TrainState | None:
-    """How far the run in a folder is; None where there is none.
+    """How far the run in a folder is; None where there is none, or where its `last/` was removed.
 
     Raises:
         RecipeError: the run was started with another recipe.
@@ -103,11 +103,10 @@ def _read_state(out: Path, recipe: BaseRecipe) -> TrainState | None:
     settle_folder(folder)
     settle_folder(out / BEST)
     if not folder.exists():
+        if (out / BEST / MANIFEST).exists():
+            _check_recipe(out, BEST, recipe)
         return None
-    changed = [k for k in changed_keys(read_recipe(folder), recipe) if not k.startswith(FREE_KEYS)]
-    if changed:
-        what = f"holds a run of another recipe; changed: {', '.join(changed)}"
-        raise RecipeError(str(out), what, _HINT)
+    _check_recipe(out, LAST, recipe)
     check_files(folder)
     path = folder / "state" / "state.json"
     try:
@@ -118,6 +117,13 @@ def _read_state(out: Path, recipe: BaseRecipe) -> TrainState | None:
         what = f"is missing, though step {state.best_step} of the run was the best"
         raise CheckpointError(str(out / BEST), what, "restore it, or train anew with --fresh")
     return state
+
+
+def _check_recipe(out: Path, name: str, recipe: BaseRecipe) -> None:
+    changed = [k for k in changed_keys(read_recipe(out / name), recipe) if not k.startswith(FREE_KEYS)]
+    if changed:
+        what = f"holds a run of another recipe; changed: {', '.join(changed)}"
+        raise RecipeError(str(out), what, _HINT)
 
 
 def identity_of_last(out: Path) -> str:

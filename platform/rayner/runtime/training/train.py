@@ -144,7 +144,9 @@ def _train_in(launch: Launch, fresh: bool, cache: Path | None) -> dict[str, Any]
     with locked(out / LOCK, "trains in this folder"):
         check_no_sweep(out, launch.publication is not None)
         state = None if fresh else read_state(out, recipe)
-        if state is not None and state.finished and (out / RESULT).exists():
+        # Of a finished run `last/` may have been removed.
+        finished = (out / BEST / MANIFEST).exists() if state is None else state.finished
+        if not fresh and finished and (out / RESULT).exists():
             return _result_of_finished(launch)
         # A run below a sweep goes on without its tracking.
         if not (out / MLFLOW_PARENT).exists():

@@ -256,8 +256,8 @@ def require_learnable(strings: EntityStrings) -> None:
     """Refuse strings that teach nothing.
 
     Raises:
-        InputError: no entity has a second string.
+        InputError: no entity has a second string that is its own alone.
     """
     if not any(entity.aliases for entity in strings.learned):
-        what, hint = "no entity has an alias or a mention to learn from", "name mentions.train"
+        what, hint = "no entity has an alias or a mention that no other entity has", "name mentions.train"
         raise InputError("mentions", what, hint)
