@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 
 import pytest
@@ -89,6 +91,65 @@ def test_an_output_at_what_cannot_be_written_to_is_no_folder_of_that_name(
     err = refused(run, "corpus", "convert", examples / "test.jsonl", "--out", uri)
     assert f"{scheme}:// cannot be written to; name a local path" in err
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("variable", ["RAYNER_STORAGE", "RAYNER_CACHE"])
+def test_a_variable_that_names_what_cannot_be_written_to_is_named(
+    run, examples, tmp_path, monkeypatch, variable
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    for uri in ("s3x://bucket/folder", "http://host/folder"):
+        monkeypatch.setenv(variable, uri)
+        wanted = f"{variable}={uri}: {uri.partition(':')[0]}:// cannot be written to; name a local folder"
+        where = () if variable == "RAYNER_STORAGE" else ("--out", "run")
+        corpus = f"corpus.train=[{examples / 'train.jsonl'}]"
+        train = ("train", examples / "recipe.yaml", "--set", corpus, *where, "--workers", 0)
+        assert wanted in refused(run, *train)
+        status, out, _ = run("doctor", "--json")
+        [problem] = [one for one in json.loads(out)["findings"] if one["where"] == f"{variable}={uri}"]
+        assert (status, problem["severity"]) == (1, "error")
+    assert not list(tmp_path.glob("**/*:*"))
+
+
+def test_no_folder_with_the_name_of_a_scheme_makes_a_uri_a_path(
+    run, trained, examples, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "s3x:").mkdir()
+    (tmp_path / "s3x:" / "bucket").mkdir()
+    err = refused(run, "annotate", trained, examples / "test.jsonl", "--out", "s3x://bucket", "--workers", 0)
+    assert "s3x://bucket" in err
+    assert not list((tmp_path / "s3x:" / "bucket").iterdir())
+
+
+def test_an_evaluation_that_cannot_be_written_is_refused_before_it_is_made(run, trained, examples):
+    err = refused(run, "evaluate", trained, examples / "test.jsonl", "--out", "s3x://bucket/found")
+    assert "s3x:// cannot be written to" in err
+
+
+def test_a_name_that_is_not_utf_8_is_told_to_be_renamed(run, trained, examples, tmp_path):
+    strange = os.fsdecode(b"a\xffb")
+    for command in (
+        ("corpus", "convert", examples / "test.jsonl", "--out", f"{tmp_path}/{strange}"),
+        ("kb", "convert", examples / "knowledge_base.jsonl", "--out", f"{tmp_path}/{strange}.parquet"),
+        ("predict", f"{trained}{strange}", "a text"),
+    ):
+        assert "the name is not UTF-8; rename it" in refused(run, *command)
+
+
+def test_home_is_put_in_where_no_shell_did_that(run, examples, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    status, _, err = run("kb", "convert", examples / "knowledge_base.jsonl", "--out", "~/kb/base.parquet")
+    assert status == 0, err
+    assert [path.name for path in tmp_path.iterdir()] == ["kb"]
+    assert run("kb", "check", "~/kb/base.parquet")[0] == 0
+
+
+def test_the_uri_of_a_file_is_a_path(run, trained):
+    status, _, err = run("predict", trained.resolve().as_uri(), "a text", "--json")
+    assert status == 0, err
 
 
 def test_an_empty_path_is_not_the_working_folder(run, examples, tmp_path, monkeypatch):

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from rayner.cli.options import Json
+from rayner.cli.options import Json, given_place
 from rayner.cli.printing import logs_on_stderr, print_result
 from rayner.cli.tables import finding_line
 
@@ -18,7 +18,11 @@ from rayner.cli.tables import finding_line
 def doctor(
     out: Annotated[
         str | None,
-        typer.Option(metavar="URI", help="Check that this folder or URI can be written to; if unset, runs/."),
+        typer.Option(
+            metavar="URI",
+            parser=given_place,
+            help="Check that this folder or URI can be written to; if unset, runs/.",
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -18,6 +18,7 @@ from rayner.cli.options import (
     Support,
     Types,
     Workers,
+    given_output,
     given_path,
 )
 from rayner.cli.printing import command, logs_on_stderr, print_result
@@ -40,7 +41,9 @@ def evaluate(
     out: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="The folder for metrics, gold and answers, which rayner report shows."
+            parser=given_output,
+            metavar="DIR",
+            help="The folder for metrics, gold and answers, which rayner report shows.",
         ),
     ] = None,
     as_json: Json = False,

@@ -43,6 +43,7 @@ def main(arguments: Sequence[str]) -> None:
     if not os.environ.get("RAY_ADDRESS") or {"-h", "--help"} & set(arguments):
         run_here(arguments)
     with errors_as_status():
+        from rayner.files.uris import written_to
         from rayner.runtime.actors import needs_of_worker
         from rayner.runtime.elsewhere import Needs, on_head, work_elsewhere
         from rayner.runtime.run_folder import STORAGE_VARIABLE, storage_folder
@@ -55,7 +56,7 @@ def main(arguments: Sequence[str]) -> None:
         needs = Needs() if leads else needs_of_worker(scaling)
         environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
         # A URI stays one; the current folder of the job is not that of the node.
-        storage = os.environ.get(STORAGE_VARIABLE)
+        storage = written_to(STORAGE_VARIABLE)
         environment[STORAGE_VARIABLE] = storage or str(Path(storage_folder()).absolute())
         try:
             outcome = work_elsewhere(partial(work, arguments), needs, environment)

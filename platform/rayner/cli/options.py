@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from functools import wraps
 from inspect import Parameter, signature
@@ -11,21 +12,22 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from rayner.files.uris import uri_of
+from rayner.files.uris import check_name, unwritable_scheme, uri_of, without_file_scheme
 
 
 def not_empty(text: str) -> str:
-    """A path or a URI; an empty one, as of a variable of the shell that is not set, would be the working
-    directory."""
+    """A path or a URI, `~` put in where no shell did that; an empty one, as of a variable of the shell that
+    is not set, would be the working directory."""
     if not str(text).strip():  # a default value is a path already
         raise typer.BadParameter("an empty path; name a file or a folder.")
-    return text
+    check_name(str(text))
+    return os.path.expanduser(text)
 
 
 def given_path(text: str) -> Path:
     """A file or folder that is there, or a URI: whether anything lies there is seen when it is read."""
-    path = Path(not_empty(text))
-    if uri_of(text) is None and not path.exists():
+    path = Path(without_file_scheme(not_empty(text)))
+    if uri_of(path) is None and not path.exists():
         raise typer.BadParameter(f"Path {text!r} does not exist.")
     return path
 
@@ -40,18 +42,19 @@ def given_file(text: str) -> Path:
 
 def given_output(text: str) -> Path:
     """A file or folder to write, here or at a URI; one that holds credentials is shown to nobody."""
-    scheme, is_uri, _ = str(not_empty(text)).partition("://")
-    if is_uri and uri_of(text) is None:
+    path = not_empty(text)
+    if (scheme := unwritable_scheme(str(path))) is not None:
         raise _unwritable(scheme)
-    return Path(text)
+    return Path(path)
 
 
 def given_place(text: str) -> str:
     """Where to write: a folder, or a URI of any file system that can be written to."""
-    scheme = not_empty(text).partition("://")[0].lower()
+    place = not_empty(text)
+    scheme = place.partition("://")[0].lower()
     if scheme in ("http", "https"):
         raise _unwritable(scheme)
-    return text
+    return place
 
 
 def _unwritable(scheme: str) -> typer.BadParameter:

@@ -20,7 +20,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from rayner.errors import InputError, first_line
-from rayner.files.uris import check_uri, quoted
+from rayner.files.uris import check_name, check_uri, quoted
 from rayner.files.whole import is_partial, partial_name
 
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
@@ -183,7 +183,7 @@ def place_of(uri: str | os.PathLike[str]) -> Place:
     text = os.fspath(uri)
     check_uri(text)
     check_name(text)
-    if not _URI.match(text) or Path(text).exists():
+    if not _URI.match(text) or ("://" not in text and Path(text).exists()):
         path = _absolute(text)
         return Place(fs.LocalFileSystem(), path, path)
     filesystem, path = _resolve(text)
@@ -197,19 +197,6 @@ def _absolute(path: str) -> str:
         return absolute
     plain = os.path.normpath(absolute)
     return plain if os.path.realpath(plain) == os.path.realpath(absolute) else absolute
-
-
-def check_name(path: str) -> None:
-    """Refuse a path that no file of ours can hold.
-
-    Raises:
-        InputError: it is not UTF-8.
-    """
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        shown = path.encode(errors="backslashreplace").decode()
-        raise InputError(shown, "the name is not UTF-8", "rename it") from None
 
 
 def _resolve(uri: str) -> tuple[fs.FileSystem, str]:

@@ -33,7 +33,8 @@ def uri_of(path: str | os.PathLike[str]) -> str | None:
     """
     text = os.fspath(path)
     found = _IN_A_PATH.fullmatch(text)
-    if found is None or os.path.exists(text):
+    # What was written as a URI is none of a folder `s3:` that lies here.
+    if found is None or (f"{found[1]}://" not in text and os.path.exists(text)):
         return None
     uri = f"{found[1]}://{found[2]}"
     check_uri(uri)
@@ -41,6 +42,26 @@ def uri_of(path: str | os.PathLike[str]) -> str | None:
         hint = "give them by the environment, such as AWS_ENDPOINT_URL and AWS_REGION"
         raise InputError(uri.partition("?")[0], "has options after a question mark", hint)
     return uri
+
+
+def unwritable_scheme(text: str) -> str | None:
+    """The scheme of a URI at which nothing can be written; None of a path, and of other URIs."""
+    scheme, is_uri, _ = text.partition("://")
+    return scheme if is_uri and uri_of(text) is None else None
+
+
+def written_to(variable: str) -> str | None:
+    """The folder or URI to write to that an environment variable names; None where it is not set.
+
+    Raises:
+        InputError: a URI at which nothing can be written, or one with credentials.
+    """
+    text = os.path.expanduser(os.environ.get(variable, ""))
+    if (scheme := unwritable_scheme(text)) is not None:
+        check_uri(text)
+        what = f"{scheme}:// cannot be written to"
+        raise InputError(f"{variable}={text}", what, "name a local folder, or s3://BUCKET/FOLDER")
+    return text or None
 
 
 def without_file_scheme(path: str | os.PathLike[str]) -> str:
@@ -84,6 +105,19 @@ def _harmless(place: str) -> str:
     if "@" in place:
         return place.rpartition("@")[2]
     return "..." if ":" in place.partition("/")[0] else place
+
+
+def check_name(path: str) -> None:
+    """Refuse a path that no file of ours can hold.
+
+    Raises:
+        InputError: it is not UTF-8.
+    """
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        shown = path.encode(errors="backslashreplace").decode()
+        raise InputError(shown, "the name is not UTF-8", "rename it") from None
 
 
 def check_uris(values: Any) -> None:

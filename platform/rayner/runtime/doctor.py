@@ -220,18 +220,24 @@ def shared_memory(folder: Path = Path("/dev/shm")) -> Checked:
 def storage(out: str | None = None) -> Checked:
     """Whether `out`, and what RAYNER_CACHE and RAYNER_LOCAL name, can be written to."""
     from rayner.files.fetching import LOCAL_VARIABLE, local_root
+    from rayner.files.uris import written_to
     from rayner.runtime.run_folder import run_folder
     from rayner.runtime.storage_check import free_after_writing
     from rayner.runtime.training.example_building import CACHE_VARIABLE
 
-    given = str(run_folder("doctor").parent) if out is None else out
-    variables = CACHE_VARIABLE, LOCAL_VARIABLE
-    named = {f"{name}=": place for name in variables if (place := os.environ.get(name))}
-    facts: dict[str, Any] = {"out": uri_of(given) or given, "writable": False, "free_bytes": None}
+    facts: dict[str, Any] = {"out": out, "writable": False, "free_bytes": None}
     findings = []
-    for name, place in {"": given, **named}.items():
+    for variable in ("", CACHE_VARIABLE, LOCAL_VARIABLE):
+        name, place = f"{variable}=" if variable else "", ""
         try:
-            if name.startswith(LOCAL_VARIABLE):
+            if variable:
+                place = written_to(variable) or ""
+            else:
+                place = str(run_folder("doctor").parent) if out is None else out
+                facts["out"] = uri_of(place) or place
+            if not place:
+                continue
+            if variable == LOCAL_VARIABLE:
                 local_root()
             free = free_after_writing(place)
         except (InputError, StorageError) as error:
@@ -239,10 +245,10 @@ def storage(out: str | None = None) -> Checked:
             findings.append(Finding("error", where, error.what, error.hint))
         except OSError as error:
             what = f"cannot be written to ({error.strerror or one_line(error)})"
-            hint = f"name another {name.rstrip('=') or '--out'}, or get access to it"
+            hint = f"name another {variable or '--out'}, or get access to it"
             findings.append(Finding("error", name + (uri_of(place) or place), what, hint))
         else:
-            facts |= {} if name else {"writable": True, "free_bytes": free}
+            facts |= {} if variable else {"writable": True, "free_bytes": free}
     return facts, findings
 
 

@@ -8,7 +8,7 @@ from pathlib import Path, PurePath, PurePosixPath
 
 from rayner.errors import CorpusError, InputError
 from rayner.files.run_checkpoints import SWEEP
-from rayner.files.uris import uri_of
+from rayner.files.uris import uri_of, written_to
 
 TRIALS = "trials"
 """The trials of a sweep, in its folder."""
@@ -148,7 +148,11 @@ def run_folder(name: str) -> Path:
 
 
 def storage_folder() -> str:
-    """What RAYNER_STORAGE names, else the current folder or, in a job, `~/rayner`."""
-    if storage := os.environ.get(STORAGE_VARIABLE):
+    """What RAYNER_STORAGE names, else the current folder or, in a job, `~/rayner`.
+
+    Raises:
+        InputError: a URI at which nothing can be written.
+    """
+    if storage := written_to(STORAGE_VARIABLE):
         return storage
     return str(Path.home() / "rayner") if _JOB_VARIABLE in os.environ else "."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -41,3 +42,18 @@ def test_a_report_replaces_pages_alone(tmp_path: Path) -> None:
         page.write_bytes(begins)
         assert report(run, page) == report(run, page) == page
     assert page.stat().st_size > 1000
+
+
+def test_a_full_disk_leaves_the_page_that_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_run(tmp_path / "run")
+    page = report(tmp_path / "run")
+    before, write = page.read_bytes(), Path.write_bytes
+
+    def full(path: Path, content: bytes) -> int:
+        write(path, content[:100])
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(OSError, match="No space left"):
+        report(tmp_path / "run")
+    assert page.read_bytes() == before

@@ -17,8 +17,7 @@ from rayner.data.readers.formats import FORMATS
 from rayner.data.warned_once import warn_once
 from rayner.errors import CorpusError
 from rayner.files.fetching import local
-from rayner.files.places import check_name
-from rayner.files.uris import with_uris, without_file_scheme
+from rayner.files.uris import check_name, with_uris, without_file_scheme
 
 log = logging.getLogger(__name__)
 

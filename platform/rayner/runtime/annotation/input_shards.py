@@ -20,7 +20,8 @@ from rayner.data.readers.base import as_written
 from rayner.data.readers.detect import OF_A_CONVERSION, is_documentation
 from rayner.errors import CorpusError, InputError
 from rayner.files.manifests import Manifest, find_manifest
-from rayner.files.places import Place, check_name, place_of
+from rayner.files.places import Place, place_of
+from rayner.files.uris import check_name
 
 FORMATS = {
     ".parquet": "parquet",

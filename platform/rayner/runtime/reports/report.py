@@ -11,7 +11,7 @@ from rayner.errors import InputError
 from rayner.files.fetching import local
 from rayner.files.run_checkpoints import SWEEP
 from rayner.files.uris import uri_of
-from rayner.files.whole import make_folder
+from rayner.files.whole import write_bytes
 from rayner.files.working import file_at
 from rayner.runtime.reports.page import render
 from rayner.runtime.reports.page_parts import CATEGORY_NAMES, Part, parts_of
@@ -49,8 +49,7 @@ def report(run: Path, out: Path | None = None) -> Path:
         if begins and not begins.startswith((b"<!doctype html", b"<html", b"<!--")):
             raise InputError(f"--out {out}", "is a file that is no page", "name a page: --out report.html")
     with file_at(out) as page:
-        make_folder(page.parent)
-        page.write_text(text, encoding="utf-8")
+        write_bytes(page, text.encode())
     return out
 
 

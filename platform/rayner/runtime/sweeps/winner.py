@@ -18,6 +18,7 @@ from rayner.files.fetching import is_there, local
 from rayner.files.locks import locked
 from rayner.files.publishing import Publication
 from rayner.files.run_checkpoints import BEST, WINNER
+from rayner.files.whole import write_bytes
 from rayner.files.working import worked_on
 from rayner.runtime.elsewhere import Needs, work_elsewhere
 from rayner.runtime.sweeps.corpora import Changes, Corpora
@@ -60,7 +61,7 @@ def conclude_sweep(
     best = finished[0]
     # The changes of a fold or of the held-out part are the sweep's own: the recipe has the user's corpus.
     recipe = with_settings(plan.recipe, best.settings, "best trial")
-    (plan.out / BEST_RECIPE).write_text(_heading(plan, best) + dump_recipe(recipe), encoding="utf-8")
+    write_bytes(plan.out / BEST_RECIPE, (_heading(plan, best) + dump_recipe(recipe)).encode())
     for trial in trials:
         # One that failed goes on from there, if it is run again.
         if trial.state != "failed":

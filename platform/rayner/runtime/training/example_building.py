@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import itertools
 import logging
-import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ from rayner.files.fetching import is_there, local, local_root
 from rayner.files.folders import place_folder
 from rayner.files.locks import locked
 from rayner.files.publishing import Publication
-from rayner.files.uris import uri_of
+from rayner.files.uris import uri_of, written_to
 from rayner.files.whole import write_bytes
 from rayner.runtime.parallel import parallel_map
 from rayner.runtime.progress import track
@@ -119,8 +118,12 @@ def find_units(task: EncoderTask[Any], split: Split, cache: Path, workers: int =
 
 
 def cache_folder(default: Path) -> Path:
-    """The folder of example sets that RAYNER_CACHE names, or its URI."""
-    return Path(os.environ.get(CACHE_VARIABLE) or default)
+    """The folder of example sets that RAYNER_CACHE names, or its URI.
+
+    Raises:
+        InputError: a URI at which nothing can be written.
+    """
+    return Path(written_to(CACHE_VARIABLE) or default)
 
 
 def cache_here(cache: Path) -> Path:

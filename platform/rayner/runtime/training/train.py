@@ -23,7 +23,7 @@ from rayner.files.locks import LOCK, locked
 from rayner.files.publishing import Publication
 from rayner.files.run_checkpoints import BEST, LAST, LOG, MANIFEST, SWEEP
 from rayner.files.uris import uri_of
-from rayner.files.whole import whole_file, write_json
+from rayner.files.whole import whole_file, write_bytes, write_json
 from rayner.files.working import worked_on
 from rayner.models.precision_choice import set_precision
 from rayner.models.threads import heed_quota
@@ -212,7 +212,7 @@ def _train(launch: Launch, cache: Path) -> dict[str, Any] | None:
     if publication is None:
         # With the recipe it tells that the folder is a run's. At a URI, files of others are not touched.
         (out / LOG).touch()
-    (out / RECIPE).write_text(dump_recipe(recipe), encoding="utf-8")
+    write_bytes(out / RECIPE, dump_recipe(recipe).encode())
     if launch.workers == 0:
         run = Run(
             task=task,
