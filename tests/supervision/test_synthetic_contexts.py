@@ -77,6 +77,11 @@ def test_thoughts_before_an_answer_are_no_part_of_it() -> None:
         assert can_help(request, answer) == (context is not None)
 
 
+def test_nothing_mentions_an_entity_without_a_word() -> None:
+    [request] = requests_for("\u200b")
+    assert not can_help(request, "Nobody slept.")
+
+
 def test_one_request_for_each_distinct_entity_string() -> None:
     documents = [
         document("Ahab left. Ahab came to Nantucket.", ("Ahab", "PER"), ("Nantucket", "LOC")),

@@ -15,7 +15,7 @@ from rayner.errors import CheckpointError
 from rayner.metrics.score_calibration import MarginMap, ScoreCalibration
 from rayner.supervision.context_rows import ContextRow
 from rayner.tasks.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
-from rayner.tasks.context_gains import Gain, check_extractor, context_gains
+from rayner.tasks.context_gains import Gain, _GoldPredictor, check_extractor, context_gains
 from rayner.tasks.document_windows import Gold, gold_of
 from rayner.tasks.predict import predict
 from tests.tasks.small import built, corpus, marked, recognizer, tagger, trained
@@ -105,6 +105,20 @@ def test_a_gain_is_the_rise_of_the_mean_probability(extractor: Checkpoint) -> No
     expected = mean((Context("It rained.", 1.0, True),)) - mean(())
     assert gains[2].gain == pytest.approx(expected, abs=1e-4)
     assert any(abs(gain.gain) > 1e-6 for gain in gains)
+
+
+def test_a_mention_that_a_context_leaves_no_room_for_is_no_gain() -> None:
+    task = tagger(windows={"length": 18, "overlap": 2, "context": 8})
+    predictor = _GoldPredictor(task, task.predictor(built(task)))
+    sentence = marked("[PER:Ada] wrote to [LOC:the old house of the river] all day.")
+    means, held = [], []
+    for contexts in ((), (Context("It rained all day in the town.", 1.0, True),)):
+        windows = predictor.prepare(dataclasses.replace(sentence, sentence_contexts=(contexts,)))
+        scores = predictor.forward(windows)
+        means.append(predictor.finish(sentence, windows, scores))
+        held.append([score for of_window in scores for score in of_window])
+    assert [len(found) for found in held] == [2, 1]
+    assert means == pytest.approx([sum(held[0]) / 2, held[1][0] / 2])
 
 
 def test_a_row_is_relevant_not_or_unclear() -> None:

@@ -20,9 +20,9 @@ EXAMPLES = {
     "tagger": (6, "c38ff8b26def5128"),
     "gaussian": (7, "8ca8376cba99cf34"),
     "standardizer": (1, "bdd4897a783e579a"),
-    "chains": (5, "db12ebb7b02aae92"),
-    "coreference": (5, "544cc29eee022e97"),
-    "typer": (8, "f5afcabfbe38de01"),
+    "chains": (6, "db12ebb7b02aae92"),
+    "coreference": (6, "544cc29eee022e97"),
+    "typer": (9, "f5afcabfbe38de01"),
     "ranker": (1, "832386288a164b6c"),
 }
 """Of each task: its `examples_version`, and a hash of the examples of a small recipe."""

@@ -37,9 +37,10 @@ _FORMS = {
     ("they", "them", "their", "theirs", "themselves"): Agreement(3, True, None),
 }
 PRONOUNS = {form: agreement for forms, agreement in _FORMS.items() for form in forms}
+_NAMES = frozenset({"US", "IT"})
 REFLEXIVE = frozenset(form for form in PRONOUNS if form.endswith(("self", "selves")))
 
 
 def is_pronoun(text: str) -> bool:
-    """Whether a mention is a personal, possessive or reflexive pronoun alone."""
-    return text.lower() in PRONOUNS
+    """Whether a mention is a personal, possessive or reflexive pronoun alone; `US` and `IT` are none."""
+    return text.lower() in PRONOUNS and text not in _NAMES

@@ -170,7 +170,8 @@ def _judge(request: ContextRequest, context: str) -> str:
 def _mentions(text: str, entity: str) -> bool:
     """Whether the words of the entity are there, one after the other, in any case."""
     words, sought = _folded_words(text), _folded_words(entity)
-    return any(words[i : i + len(sought)] == sought for i in range(len(words) - len(sought) + 1))
+    places = range(len(words) - len(sought) + 1) if sought else ()
+    return any(words[i : i + len(sought)] == sought for i in places)
 
 
 def _folded_words(text: str) -> list[str]:

@@ -12,8 +12,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
-import numpy as np
-
 from rayner.config import ContextSettings
 from rayner.data.schema import Context, Document, Mention, Span
 from rayner.errors import CheckpointError
@@ -57,14 +55,18 @@ class Gain:
 
 
 class GoldWindow(NamedTuple):
-    """A window, and the gold mentions that it decides about."""
+    """A window, the gold mentions that it decides about, and how many its document has."""
 
     window: TextWindow
     gold: Sequence[Gold]
+    of: int
 
 
 class _GoldPredictor:
-    """The mean probability of the gold mentions of each document; None where no window holds one."""
+    """The mean probability of the gold mentions of each document; None where no window holds one.
+
+    One that no window holds has none: a context leaves less room, and it would not be found beside that.
+    """
 
     whole = True
 
@@ -79,7 +81,9 @@ class _GoldPredictor:
             return []
         gold, _ = gold_of(item, windows[0].subwords, self._type_index, self._task.max_width)
         return [
-            GoldWindow(window, [g for g in gold if _holds(window, g) and window.decides(g.first, g.last)])
+            GoldWindow(
+                window, [g for g in gold if _holds(window, g) and window.decides(g.first, g.last)], len(gold)
+            )
             for window in windows
         ]
 
@@ -87,14 +91,14 @@ class _GoldPredictor:
         return self._extractor.length_of(window.window)
 
     def forward(self, windows: Sequence[GoldWindow]) -> list[list[float]]:
-        held, gold = zip(*windows, strict=True)
+        held, gold, _ = zip(*windows, strict=True)
         return self._extractor.gold_probabilities(held, gold)
 
     def finish(
         self, item: Document, windows: Sequence[GoldWindow], scores: Sequence[list[float]]
     ) -> float | None:
         found = [probability for of_window in scores for probability in of_window]
-        return float(np.mean(found)) if found else None
+        return sum(found) / windows[0].of if found else None
 
     def evaluate(self, predicted: Sequence[Any], gold: Sequence[Document]) -> dict[str, Any]:
         return {}
@@ -148,11 +152,11 @@ def context_gains(
         sentence, context = asked.popleft()
         if context is None:
             alone = probability
-        elif alone is not None and probability is not None:
+        elif alone is not None:
             yield Gain(
                 _plain(sentence.text),
                 _plain(context.text),
-                probability - alone,
+                (probability or 0.0) - alone,
                 tuple(dict.fromkeys(_plain(sentence.text[m.start : m.end]) for m in sentence.mentions)),
                 sentence.group or sentence.document_id,
             )

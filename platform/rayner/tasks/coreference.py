@@ -53,7 +53,7 @@ class CoreferenceBatch:
 class CoreferenceTask(CorpusTask[CoreferenceRecipe]):
     """Learns which spans are mentions, and with which mention before it each corefers."""
 
-    examples_version = 5
+    examples_version = 6
     metric = Metric("conll_f1")
     keeps_stories_apart = True
     weights: Mapping[str, float] = {"mention": 1.0, "antecedent": 1.0}

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rayner.data.schema import Document
+from rayner.data.words import find_words
 from rayner.supervision.pronouns import PRONOUNS, Agreement
-from rayner.supervision.resolvers.noun_phrases import Tokens, find_mentions, quotations
+from rayner.supervision.resolvers.noun_phrases import Tokens, find_mentions
+from rayner.supervision.resolvers.quotations import quotations
 from rayner.supervision.resolvers.rules import RuleResolver
 from tests.supervision.resolvers.plain_rules import plain_chains
 
@@ -82,7 +86,45 @@ PRONOUNS_AND_MORE = ["she", "he", "it", "they", "her", "himself", "I", "you", "w
     ],
 )
 def test_words_are_in_quotations(text: str, numbers: list[int]) -> None:
-    assert quotations(text.split()) == numbers
+    assert quotations(text, [match.span() for match in re.finditer(r"\S+", text)]) == numbers
+
+
+@pytest.mark.parametrize(
+    ("text", "quoted"),
+    [
+        ("‘I am Ada,’ said Ada. ‘I don’t know,’ said Kurt.", ["I am Ada,", "I don’t know,"]),
+        ("'I am the dogs' friend,' said Ada. 'I don't know!'", ["I am the dogs' friend,", "I don't know!"]),
+        ("' I am Ada , ' said Ada . ' I ran . '", ["I am Ada ,", "I ran ."]),
+        ("‘I am Ada’, she said. The ‘Nautilus’ sank.", ["I am Ada", "Nautilus"]),
+        ("'Tis the '90s. The boys' room.", []),
+        ("“He said ‘I am’ twice,” said Bob.", ["He said ‘I am’ twice,"]),
+        ("``I am,'' said Ada.", ["`I am,"]),
+        ("«Je suis», dit-elle. »Ich bin«, sagte sie. „Ja“, sagte er.", ["Je suis", "Ich bin", "Ja"]),
+        # Speeches of several paragraphs, and one whose end is missing.
+        ("‘I came.\n\n‘I saw,’ she said. I ran.", ["I came.\n\n‘I saw,"]),
+        ('"I came.\n\n"I saw," she said. "I ran."', ['I came.\n\n"I saw,', "I ran."]),
+        ("“I came.\n\nI saw. “I ran.”", ["I came.", "I ran."]),
+        ("— I am, he said.\n\n--You are, she said.\n\nI saw.", ["I am, he said.", "-You are, she said."]),
+        ("He came — I saw him — and left.\n- a list", []),
+    ],
+)
+def test_quotations_of_a_text(text: str, quoted: list[str]) -> None:
+    spans = find_words(text)
+    numbers = quotations(text, spans)
+    places = {n: [i for i, number in enumerate(numbers) if number == n] for n in sorted(set(numbers) - {0})}
+    # Each begins with its mark.
+    assert [text[spans[p[1]][0] : spans[p[-1]][1]] for p in places.values()] == quoted
+
+
+@pytest.mark.parametrize("marks", ["“”", "‘’", "''", '""'])
+def test_who_speaks_is_who_spoke_in_the_same_quotation(marks: str) -> None:
+    text = "<I am here; I ran,> she said. <I am old,> he said. <You lie; you know.>"
+    assert chains(text.replace("<", marks[0]).replace(">", marks[1])) == [["I", "I"], ["You", "you"]]
+
+
+def test_a_country_is_no_pronoun() -> None:
+    assert chains("The US attacked. We were shocked. Our army fought us.") == [["We", "Our", "us"]]
+    assert chains("IT is a field. He works in IT.") == []
 
 
 def test_who_speaks_in_several_paragraphs_is_not_who_answers() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -12,8 +12,9 @@ from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 from rayner.data.schema import Document
 from rayner.data.sentences import sentences_of
 from rayner.data.words import words_of
-from rayner.supervision.pronouns import PRONOUNS, Agreement
+from rayner.supervision.pronouns import PRONOUNS, Agreement, is_pronoun
 from rayner.supervision.resolvers import lexicon
+from rayner.supervision.resolvers.quotations import quotations
 
 _POSSESSIVE_PRONOUNS = lexicon.words("my your his her its our their thy")
 _DETERMINERS = lexicon.words(
@@ -21,7 +22,6 @@ _DETERMINERS = lexicon.words(
     "four five six seven eight nine ten"
 )
 _INDEFINITE = lexicon.words("a an some any every each no another many several few")
-_OPENING, _CLOSING = frozenset({"“", "``"}), frozenset({"”", "''"})
 _MOST_WORDS = 6
 _IT_IS = lexicon.words("is was seems seemed appears appeared happened rains rained snows snowed")
 
@@ -71,7 +71,7 @@ class Tokens:
             while current + 1 < len(starts) and starts[current + 1] <= start:
                 current += 1
             sentence.append(current)
-        return cls(spans, texts, [text.lower() for text in texts], sentence, quotations(texts))
+        return cls(spans, texts, [text.lower() for text in texts], sentence, quotations(document.text, spans))
 
     def __len__(self) -> int:
         return len(self.spans)
@@ -93,21 +93,6 @@ class Tokens:
         return True
 
 
-def quotations(texts: Iterable[str]) -> list[int]:
-    """The number of the quotation that each word is in, from 1; 0 outside.
-
-    Of a speech in paragraphs each one opens, and only the last one closes: it is one quotation. A mark that
-    says neither ends what another one began.
-    """
-    found, number, inside = [], 0, False
-    for text in texts:
-        opens = text in _OPENING or (text == '"' and not inside)
-        number += opens and not inside
-        inside = opens or (inside and text not in _CLOSING and text != '"')
-        found.append(number if inside else 0)
-    return found
-
-
 def find_mentions(tokens: Tokens) -> list[Found]:
     """Names, noun phrases and pronouns in the order of their words; the outer ones first."""
     name_at = {name.first: name for name in _names(tokens)}
@@ -125,7 +110,7 @@ def find_mentions(tokens: Tokens) -> list[Found]:
 
 def _pronouns(tokens: Tokens) -> Iterator[Found]:
     for place, word in enumerate(tokens.lower):
-        is_meant = tokens.texts[place] == "I" if word == "i" else word in PRONOUNS
+        is_meant = tokens.texts[place] == "I" if word == "i" else is_pronoun(tokens.texts[place])
         if is_meant and not (word == "it" and _says_nothing(tokens, place)):
             yield Found(place, place, place, "pronoun", PRONOUNS[word], word)
 

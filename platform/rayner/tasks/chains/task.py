@@ -60,7 +60,7 @@ class ChainsTask(CorpusTask[ChainsRecipe]):
     """Learns to place the mentions of a chain near each other, and to predict masked sub-words."""
 
     keeps_stories_apart = True
-    examples_version = 5
+    examples_version = 6
 
     def __init__(self, recipe: ChainsRecipe, tokenizer: Tokenizer | None = None) -> None:
         super().__init__(recipe, tokenizer)

@@ -64,7 +64,7 @@ class TyperOptions(Options):
 class TyperTask(CorpusTask[TyperRecipe]):
     """Learns the types of mentions by binary cross-entropy. A document's given `types` are its gold."""
 
-    examples_version = 8
+    examples_version = 9
     metric = Metric("macro_f1")
     weights: Mapping[str, float] = {"type": 1.0}
     builds_from_items = True
