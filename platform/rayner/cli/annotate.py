@@ -17,7 +17,7 @@ from rayner.cli.options import (
     Support,
     Types,
     given_place,
-    not_empty,
+    given_text,
 )
 from rayner.cli.printing import command, logs_on_stderr, print_result, print_summary
 
@@ -30,7 +30,7 @@ def annotate(
         list[str],
         typer.Argument(
             metavar="INPUT",
-            parser=not_empty,
+            parser=given_text,
             help="Parquet, JSONL or text files, .gz or not; folders; URIs of either.",
         ),
     ],

@@ -15,7 +15,7 @@ import typer
 from rayner.files.uris import check_name, unwritable_scheme, uri_of, without_file_scheme
 
 
-def not_empty(text: str) -> str:
+def given_text(text: str) -> str:
     """A path or a URI, `~` put in where no shell did that; an empty one, as of a variable of the shell that
     is not set, would be the working directory."""
     if not str(text).strip():  # a default value is a path already
@@ -26,7 +26,7 @@ def not_empty(text: str) -> str:
 
 def given_path(text: str) -> Path:
     """A file or folder that is there, or a URI: whether anything lies there is seen when it is read."""
-    path = Path(without_file_scheme(not_empty(text)))
+    path = Path(without_file_scheme(given_text(text)))
     if uri_of(path) is None and not path.exists():
         raise typer.BadParameter(f"Path {text!r} does not exist.")
     return path
@@ -42,7 +42,7 @@ def given_file(text: str) -> Path:
 
 def given_output(text: str) -> Path:
     """A file or folder to write, here or at a URI; one that holds credentials is shown to nobody."""
-    path = not_empty(text)
+    path = given_text(text)
     if (scheme := unwritable_scheme(str(path))) is not None:
         raise _unwritable(scheme)
     return Path(path)
@@ -50,7 +50,7 @@ def given_output(text: str) -> Path:
 
 def given_place(text: str) -> str:
     """Where to write: a folder, or a URI of any file system that can be written to."""
-    place = not_empty(text)
+    place = given_text(text)
     scheme = place.partition("://")[0].lower()
     if scheme in ("http", "https"):
         raise _unwritable(scheme)

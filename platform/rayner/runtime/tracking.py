@@ -33,8 +33,8 @@ class Tracker(Protocol):
     """One place that records go to.
 
     A record of steps has `step, steps, epoch, loss, parts, learning_rate, words_per_second, padding,
-    seconds, eta` and, on a GPU, `gpu_memory` in bytes; one of an evaluation `step, epoch, metrics`,
-    where the epoch is how many are over, of the last one the part.
+    seconds, eta` and, on a GPU, `gpu_memory` in bytes; one of an evaluation `step, epoch, metrics`:
+    there the epoch is how many are over, with a fraction within one.
     """
 
     def write(self, record: Record) -> None:

@@ -296,7 +296,7 @@ def line_of(trial: Trial, plan: Plan, trials: int | None) -> str:
     )
     total = f"/{trials}" if trials else ""
     first = plan.settings.objectives[0].metric
-    epochs = f"{_epochs(shown.get('epochs', 0))} epoch{'' if shown.get('epochs') == 1 else 's'}"
+    epochs = f"{shown.get('epochs', 0):.4g} epoch{'' if shown.get('epochs') == 1 else 's'}"
     spread = "" if trial.spread is None else f" (deviation {shown_score(first, trial.spread)})"
     end = f"{trial.state}: {trial.error}" if trial.error else trial.state
     return (
@@ -313,11 +313,7 @@ def show_cursor() -> None:
 def _shown(name: str, value: float | None) -> str:
     if value is None:
         return ""
-    return _epochs(value) if name == "epochs" else shown_score(name, value)
-
-
-def _epochs(value: float) -> str:
-    return f"{round(value, 2):g}"
+    return f"{value:.4g}" if name == "epochs" else shown_score(name, value)
 
 
 def _raised(trial: Any) -> BaseException | None:

@@ -19,7 +19,7 @@ from rayner.files.fetching import copy_some
 from rayner.files.manifests import MANIFEST, decode
 from rayner.files.objects import Objects
 from rayner.files.publishing import Publication, TakenOverError
-from rayner.files.run_checkpoints import LAST, LOG
+from rayner.files.run_checkpoints import LAST, LOG, RECIPE
 from rayner.files.snapshots import is_aside
 from rayner.runtime.sweeps.plan import TRIALS, Plan
 from rayner.runtime.sweeps.trials import OUTCOME, RUN_RESULT, Report, read_progress, record_failure
@@ -139,7 +139,7 @@ def fetch_runs(plan: Plan, name: str, folder: Path) -> None:
         InputError, StorageError: the storage cannot be used.
     """
     if plan.uri is not None:
-        names = {f"{run}/{file}" for run in plan.runs for file in (LOG, RUN_RESULT, MLFLOW_RUN)}
+        names = {f"{run}/{file}" for run in plan.runs for file in (LOG, RECIPE, RUN_RESULT, MLFLOW_RUN)}
         copy_some(f"{plan.uri}/{TRIALS}/{name}", folder, names.__contains__)
 
 

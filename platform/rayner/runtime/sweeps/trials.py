@@ -118,9 +118,8 @@ def _chooses_best(plan: Plan, settings: Mapping[str, Any]) -> Metric:
 def read_progress(plan: Plan, folder: Path, settings: Mapping[str, Any]) -> tuple[list[Report], list[float]]:
     """A report for each evaluation and each end of a run, and the first objective's value of each run.
 
-    Of an attempt whose loss was not finite nothing is left once another one follows. A report has every
-    objective, as the mean over the runs so far, each with its best checkpoint so far; and
-    `epochs`, `steps` and `seconds`, as the sum.
+    A report has every objective, as the mean over the runs so far, each with its best checkpoint so far; and
+    `epochs`, `steps` and `seconds`, as the sum. Those of an attempt whose loss was not finite are none.
     """
     epochs = plan.epochs_of(settings)
     objectives = [objective.metric for objective in plan.settings.objectives]

@@ -142,6 +142,7 @@ class Meter:
 
     def __init__(self, weights: Mapping[str, float], device: torch.device, may_skip: bool = False) -> None:
         self._weights, self._may_skip = weights, may_skip
+        # All, and the last ones in a row.
         self._skipped = torch.zeros(2, dtype=torch.int64, device=device)
         self._seen = 0
         self._sums = torch.zeros(len(weights), dtype=torch.float64, device=device)

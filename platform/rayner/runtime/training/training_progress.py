@@ -85,7 +85,7 @@ def line_of(record: Record) -> str:
     if "metrics" in record:
         numbers = {k: v for k, v in record["metrics"].items() if isinstance(v, float)}
         scores = "  ".join(f"{name} {shown_score(name, value, 2)}" for name, value in numbers.items())
-        return f"step {record['step']}  epoch {record['epoch']}  dev  {scores}"
+        return f"step {record['step']}  epoch {record['epoch']:.4g}  dev  {scores}"
     parts = " ".join(f"{name} {value:.4f}" for name, value in record["parts"].items())
     memory = f"  {record['gpu_memory'] / 2**30:.1f} GiB" if "gpu_memory" in record else ""
     return (
