@@ -70,13 +70,17 @@ def _is_full(count: int, characters: int) -> bool:
 
 def key_of(settings: Mapping[str, Any], digests: Sequence[str]) -> str:
     """The name of the example set that these settings make of items, by the hash of each unit of them."""
-    parts = canonical([VERSION, ITEMS_PER_SHARD, CHARACTERS_PER_SHARD, settings, list(digests)])
-    return hashlib.sha256(parts.encode()).hexdigest()[:24]
+    return canonical_digest([VERSION, ITEMS_PER_SHARD, CHARACTERS_PER_SHARD, settings, list(digests)])[:24]
 
 
 def canonical(value: Any) -> str:
     """The value as text that is the same for the same content."""
     return json.dumps(value, default=_plain, sort_keys=True, separators=(",", ":"))
+
+
+def canonical_digest(value: Any) -> str:
+    """A SHA-256, in hexadecimal, that is the same for the same content."""
+    return hashlib.sha256(canonical(value).encode()).hexdigest()
 
 
 def content_hash(value: Any) -> bytes:

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rayner.data.example_shards import canonical
+from rayner.data.example_shards import canonical, canonical_digest
 from rayner.data.fine_types import gold_types
 from rayner.data.readers import Reading, Unit, find_parts, read_unit
 from rayner.data.readers.files import PART_BYTES, unreadable
@@ -66,7 +66,7 @@ class Part:
     def key(self, purpose: str) -> str:
         """The name of what is made of these files, as they are now, for a purpose."""
         units = [(u.format, u.name, u.whole, u.span, u.first, u.paths) for u in self.units]
-        return hashlib.sha256(canonical([VERSION, purpose, units, self.stamps]).encode()).hexdigest()[:32]
+        return canonical_digest([VERSION, purpose, units, self.stamps])[:32]
 
     @property
     def size(self) -> int:

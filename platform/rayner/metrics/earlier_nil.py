@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rayner.errors import InputError
-from rayner.metrics.nil import NIL_SHARE, OPERATING_POINTS
+from rayner.metrics.nil import NIL_SHARE, check_operating_point
 
 _NAMES = {"accuracy": "balanced"}
 """What an operating point was called."""
@@ -47,9 +46,7 @@ class EarlierNil:
         Raises:
             InputError: no such operating point.
         """
-        if operating_point not in OPERATING_POINTS:
-            what, hint = f"no operating point {operating_point!r}", f"one of {', '.join(OPERATING_POINTS)}"
-            raise InputError("operating_point", what, hint)
+        check_operating_point(operating_point)
         threshold = self.thresholds[_NAMES.get(operating_point, operating_point)]
         with np.errstate(divide="ignore"):
             return float(np.log(threshold) - np.log1p(-threshold))

@@ -130,9 +130,7 @@ class NilCalibration:
         Raises:
             InputError: no such operating point.
         """
-        if operating_point not in OPERATING_POINTS:
-            what, hint = f"no operating point {operating_point!r}", f"one of {', '.join(OPERATING_POINTS)}"
-            raise InputError("operating_point", what, hint)
+        check_operating_point(operating_point)
         most_accurate = _prior(nil_share)
         if operating_point == "accuracy" or nil_share == 1:
             return most_accurate
@@ -177,6 +175,17 @@ def probability_of(log_odds: np.ndarray, nil_share: float) -> np.ndarray:
         odds = np.exp(-log_odds) * (1.0, math.exp(min(_prior(nil_share), 700.0)))
         found = 1 / (1 + odds.sum(1))
     return np.where(np.isneginf(log_odds[:, 0]) | (nil_share == 1), 0.0, found)
+
+
+def check_operating_point(name: str) -> None:
+    """Refuse a name that no operating point has.
+
+    Raises:
+        InputError: it names those that there are.
+    """
+    if name not in OPERATING_POINTS:
+        what, hint = f"no operating point {name!r}", f"one of {', '.join(OPERATING_POINTS)}"
+        raise InputError("operating_point", what, hint)
 
 
 def check_nil_share(value: float) -> float:

@@ -45,6 +45,12 @@ class TypeVectors(NamedTuple):
     offsets: Tensor | None = None
     """[K, 3]: cosines that are added to the thresholds; None for none"""
 
+    def part(self, of: slice) -> TypeVectors:
+        """Some of the types."""
+        thresholds = None if self.thresholds is None else self.thresholds[of]
+        offsets = None if self.offsets is None else self.offsets[of]
+        return TypeVectors(self.start[of], self.end[of], self.span[of], thresholds, offsets)
+
 
 class BiEncoder(nn.Module):
     """Scores every span up to a width against every type.

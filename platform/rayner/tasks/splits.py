@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 import pickle
@@ -21,7 +20,7 @@ import pyarrow as pa
 from rayner.config import CorpusSettings
 from rayner.config.recipe_files import corpus_paths
 from rayner.counted import counted
-from rayner.data.example_shards import canonical
+from rayner.data.example_shards import canonical, canonical_digest
 from rayner.data.readers import Unit as FileUnit
 from rayner.data.readers import find_units
 from rayner.data.scans import (
@@ -130,7 +129,7 @@ def change_of(corpus: CorpusSettings, part: Split) -> Change:
     if part == "dev" or corpus.dictionary is None:
         return Change(corpus.rename, None, canonical(about), tuple(given))
     names = _names(corpus, corpus.dictionary)
-    digest = hashlib.sha256(canonical([about, corpus.labels, names]).encode()).hexdigest()
+    digest = canonical_digest([about, corpus.labels, names])
     return Change(corpus.rename, Dictionary(names, corpus.labels), digest, tuple(given))
 
 

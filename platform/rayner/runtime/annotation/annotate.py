@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,7 +14,7 @@ import torch
 
 from rayner.config.base import AskedPrecision
 from rayner.counted import counted
-from rayner.data.example_shards import canonical
+from rayner.data.example_shards import canonical_digest
 from rayner.errors import CheckpointError, CorpusError, InputError
 from rayner.files.places import place_of
 from rayner.runtime.annotation.annotation_progress import Speed, Tick, follow
@@ -128,7 +127,7 @@ def annotate(
         "model": version,
         "set of options": _options(asked or [], also),
         "cut into blocks": LAYOUT,
-        "set of columns": _digest(str(ANNOTATION_SCHEMA)),
+        "set of columns": canonical_digest(str(ANNOTATION_SCHEMA)),
         **({"precision": asked_precision} if asked_precision else {}),
     }
     with output.locked() as check_writer:
@@ -183,7 +182,7 @@ def _options(asked: Sequence[Mapping[str, Any]], also: Sequence[Also]) -> dict[s
     for number, options in enumerate(asked):
         stage = f"stages.{number}." if len(asked) > 1 else ""
         found |= {f"{stage}{name}": value for name, value in options.items() if value is not None}
-    return {name: _digest(value) for name, value in sorted(found.items())}
+    return {name: canonical_digest(value) for name, value in sorted(found.items())}
 
 
 def _tell_of_given(source: PipelineSettings, counts: Mapping[str, Any]) -> None:
@@ -274,7 +273,3 @@ def _left(additions: Sequence[Addition], output: Output) -> tuple[list[ToRead], 
     if done:
         log.info("going on after %s", counted(sum(map(len, done.values())), "block"))
     return work, finished
-
-
-def _digest(value: Any) -> str:
-    return hashlib.sha256(canonical(value).encode()).hexdigest()

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pyarrow as pa
 from pyarrow import fs
 
-from rayner.data.example_shards import canonical
+from rayner.data.example_shards import canonical_digest
 from rayner.data.readers import files
 from rayner.data.readers.base import as_written
 from rayner.data.readers.detect import OF_A_CONVERSION, is_documentation
@@ -199,7 +199,7 @@ def additions_to_table(additions: Iterable[Addition]) -> pa.Table:
 def digest_of(sources: Iterable[Source]) -> str:
     """A hash of the files' names, sizes and times."""
     rows = [(s.place.shown, s.format, s.name, s.size, s.modified) for s in sources]
-    return hashlib.sha256(canonical(rows).encode()).hexdigest()
+    return canonical_digest(rows)
 
 
 class _File(NamedTuple):

@@ -7,7 +7,7 @@ import logging
 import shutil
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from pathlib import Path
@@ -142,30 +142,7 @@ def _contexts(
     if result.get("texts"):
         return shown
     if not rows:
-        told = ", ".join(f"{k} {v}" for k, v in shown["counts"].items())
-        endpoint = source.endpoint if isinstance(source, Generated) else None
-        hint = "name a corpus whose sentences have mentions"
-        if shown["left_out"] and not counts["requests"]:
-            hint = "--leave-out has what would make rows: name other texts"
-        elif counts["contexts"]:
-            hint = "a ranker learns from contexts of both kinds: give more texts, or another --minimum-gain"
-        elif isinstance(source, Labelled) and corpus.mentions:
-            told = f"mentions {corpus.mentions}, none of the checkpoint's types in a sentence with contexts"
-            hint = "name documents of several sentences, or another --method"
-        elif corpus.mentions and not counts["requests"]:
-            told, hint = _why_no_request(corpus.mentions, counts)
-        if endpoint and counts["requests"]:
-            dropped = {name.removeprefix("dropped: ") for name in +counts if name.startswith("dropped: ")}
-            if not counts["answered"] and dropped <= NO_TEXT:
-                hint = "the answers have no text: name another model or --temperature, give more --max-tokens"
-                hint += f", or remove {ANSWERS} in --out to ask for the same again"
-            elif isinstance(endpoint, Endpoint) and not counts["answered"]:
-                hint = "see whether the endpoint runs, and run the same command again"
-            elif not counts[KEPT]:
-                hint = (
-                    "no answer mentions its entity: name another model, or give more --tries or --max-tokens"
-                )
-        what = f"no row is left: {told or 'no mention'}"
+        what, hint = _why_no_row(source, corpus, counts, shown)
         raise CorpusError(", ".join(map(str, paths)), what, hint)
     order = np.random.default_rng(seed).permutation(len(rows))
     with text_file(out / ROWS) as file:
@@ -174,6 +151,34 @@ def _contexts(
     write_json(out / COUNTS, shown | {"left_out_by_text": dict(left_out)})
     shutil.rmtree(out / PARTS, ignore_errors=True)
     return shown
+
+
+def _why_no_row(
+    source: Generated | Labelled, corpus: CountedCorpus, counts: Counter[str], shown: Mapping[str, Any]
+) -> tuple[str, str]:
+    """Why there is no row, and what to do."""
+    told = ", ".join(f"{k} {v}" for k, v in shown["counts"].items())
+    endpoint = source.endpoint if isinstance(source, Generated) else None
+    hint = "name a corpus whose sentences have mentions"
+    if shown["left_out"] and not counts["requests"]:
+        hint = "--leave-out has what would make rows: name other texts"
+    elif counts["contexts"]:
+        hint = "a ranker learns from contexts of both kinds: give more texts, or another --minimum-gain"
+    elif isinstance(source, Labelled) and corpus.mentions:
+        told = f"mentions {corpus.mentions}, none of the checkpoint's types in a sentence with contexts"
+        hint = "name documents of several sentences, or another --method"
+    elif corpus.mentions and not counts["requests"]:
+        told, hint = _why_no_request(corpus.mentions, counts)
+    if endpoint and counts["requests"]:
+        dropped = {name.removeprefix("dropped: ") for name in +counts if name.startswith("dropped: ")}
+        if not counts["answered"] and dropped <= NO_TEXT:
+            hint = "the answers have no text: name another model or --temperature, give more --max-tokens"
+            hint += f", or remove {ANSWERS} in --out to ask for the same again"
+        elif isinstance(endpoint, Endpoint) and not counts["answered"]:
+            hint = "see whether the endpoint runs, and run the same command again"
+        elif not counts[KEPT]:
+            hint = "no answer mentions its entity: name another model, or give more --tries or --max-tokens"
+    return f"no row is left: {told or 'no mention'}", hint
 
 
 def _why_no_request(mentions: int, counts: Counter[str]) -> tuple[str, str]:

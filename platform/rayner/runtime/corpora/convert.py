@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import time
@@ -17,15 +16,16 @@ import numpy as np
 
 from rayner.config import LabelSettings
 from rayner.counted import counted
-from rayner.data.example_shards import canonical
+from rayner.data.example_shards import canonical_digest
 from rayner.data.readers import Unit, find_units
 from rayner.data.readers.merge import TWICE
-from rayner.data.schema import UNKNOWN, Document
+from rayner.data.schema import Document
 from rayner.data.writers import WRITERS
 from rayner.errors import CorpusError
 from rayner.files.locks import LOCK, locked
 from rayner.files.whole import write_json
 from rayner.files.working import worked_on
+from rayner.metrics.counts import marked_unknown
 from rayner.metrics.spans import precision_recall_f1
 from rayner.runtime.corpora.kept_parts import (
     FINISHED,
@@ -132,7 +132,7 @@ def label(
     if phrases is not None:
         names += [Name(name.name, None) for name in read_dictionary(phrases, "phrase")]
     found = Dictionary(names, settings)
-    purpose = hashlib.sha256(canonical([settings, names]).encode()).hexdigest()
+    purpose = canonical_digest([settings, names])
     units = find_units([corpus.absolute()])
     counts, notes = process(units, Labelling(found), f"label {purpose}", out.absolute(), workers, fresh)
     return {**counts, "names": len(found), **_scores(notes)}
@@ -148,7 +148,7 @@ class Labelling:
     def __call__(self, document: Document) -> tuple[Document, Notes]:
         labelled = label_document(document, self.dictionary)
         annotated = document.annotated_types
-        unknown = _spans(document, UNKNOWN)
+        unknown = marked_unknown(document)
         notes: dict[str, tuple[int, int, int]] = {}
         for type_ in self.dictionary.types:
             if annotated is None or type_ in annotated:
@@ -208,7 +208,7 @@ def process(
         started, folder = time.monotonic(), output.folder
         doing, purpose = purpose.split()[0], f"{purpose} {code_digest(*SOURCES)}"
         parts = cut_parts(units, purpose, part_bytes)
-        key = hashlib.sha256(canonical([to, *(part.key for part in parts)]).encode()).hexdigest()
+        key = canonical_digest([to, *(part.key for part in parts)])
         finished = _read_counts(folder)
         output.earlier = finished.get("to", "parquet") if finished else None
         if finished.get("key") == key and not fresh and _holds_documents(output, to, finished):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 from collections import Counter
@@ -14,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from rayner.config import ContextSettings
-from rayner.data.example_shards import canonical
+from rayner.data.example_shards import canonical_digest
 from rayner.data.schema import Document
 from rayner.files.whole import write_json_lines
 from rayner.runtime.actors import each_on_actors, needs_of_worker
@@ -72,7 +71,7 @@ def labelled_rows(
 
     def missing() -> Iterator[tuple[Path, list[Document]]]:
         for documents in _together(corpus):
-            key = hashlib.sha256(canonical([purpose, documents]).encode()).hexdigest()[:24]
+            key = canonical_digest([purpose, documents])[:24]
             paths.append(folder / f"{key}.jsonl")
             if not paths[-1].exists():
                 yield paths[-1], documents

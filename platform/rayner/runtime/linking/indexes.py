@@ -109,7 +109,6 @@ def add(
     checkpoint: Path | None = None,
     format: str = "auto",
     columns: Columns | None = None,
-    device: str | None = None,
 ) -> dict[str, Any]:
     """Add the entities of a knowledge base file; names that are in the index are not encoded again.
 
@@ -132,7 +131,7 @@ def add(
     if not is_there(folder):
         what = "built the index and is not there any more"
         raise CheckpointError(str(folder), what, "name where it lies now: --checkpoint")
-    recipe, encode = _encoder(folder, device)
+    recipe, encode = _encoder(folder, None)
     check_origin(known["origin"], origin_of(folder, recipe), index)
     base = read_knowledge_base(paths, format, columns, known["settings"]["max_aliases"])
     with worked_on(index, DOING) as (place, _):

@@ -40,7 +40,6 @@ def standardize(
     proposals: bool = False,
     least_similarity: float = LEAST_SIMILARITY,
     out: Path | None = None,
-    device: str | None = None,
     precision: AskedPrecision = None,
 ) -> dict[str, Any]:
     """Answer the mentions of a file, one answer a row, in order.
@@ -74,7 +73,7 @@ def standardize(
     if stage is None and index is None:
         raise InputError("--index", "is not given", "name the folder of `rayner index build`")
     given = _not_empty(read_mention_rows(path), path)
-    task, model = load_standardizer(stage.checkpoint if stage else checkpoint, device, precision)
+    task, model = load_standardizer(stage.checkpoint if stage else checkpoint, precision=precision)
     if nil_share is not None:
         check_nil_share(nil_share)
     of_file = {} if stage is None else dict(stage.options)

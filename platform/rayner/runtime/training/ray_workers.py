@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from rayner.config import ScalingSettings
 from rayner.data.example_sets import ExampleSet
 from rayner.errors import InputError, RaynerError, RecipeError
 from rayner.files.publishing import Publication
@@ -64,8 +65,7 @@ def work_on_cluster(
     Raises:
         RaynerError: what the workers raised, and that they died more often than `scaling.max_failures`.
     """
-    import ray
-    from ray.train import FailureConfig, LoggingConfig, RunConfig, ScalingConfig
+    from ray.train import FailureConfig, LoggingConfig, RunConfig
     from ray.train.torch import TorchConfig, TorchTrainer
     from ray.train.v2._internal.callbacks.datasets import DatasetsCallback
     from ray.train.v2._internal.callbacks.placement_group_callback import PlacementGroupCleanerCallback
@@ -85,12 +85,6 @@ def work_on_cluster(
         publication.push()
     ensure_ray()
     scaling = launch.recipe.scaling
-    most = scaling.max_workers
-    resources = {"CPU": scaling.cpus_per_worker}
-    if scaling.gpus_per_worker:
-        resources["GPU"] = scaling.gpus_per_worker
-    if scaling.memory_per_worker:
-        resources["memory"] = scaling.memory_per_worker * 2**30
     # Ray Train would go on from what it noted of an earlier launch; what this run goes on from is `last`.
     (out / RAY_SNAPSHOT).unlink(missing_ok=True)
     give_up_room(out)
@@ -101,26 +95,8 @@ def work_on_cluster(
         callbacks.append(counting())
     trainer = Trainer(
         _work_on_ray,
-        train_loop_config={
-            # Opened within the run: a failure there is one of a worker, and retried.
-            "examples": str(examples.folder),
-            # With the files that it has read: the workers have another working directory.
-            "task": ray.put(launch.task.for_workers(dev)),
-            "dev": ray.put(dev),
-            "calibration": ray.put(calibration),
-            "out": str(out),
-            "node": this_node(),
-            "publication": publication and (publication.uri, publication.owner, publication.attempt),
-            "below": publication and str(out.relative_to(publication.folder.resolve())),
-            "until": launch.until,
-        },
-        scaling_config=ScalingConfig(
-            num_workers=workers if most is None or most <= workers else (workers, most),
-            use_gpu=scaling.gpus_per_worker > 0,
-            resources_per_worker=resources,
-            accelerator_type=scaling.accelerator_type,
-            elastic_resize_monitor_interval_s=scaling.resize_seconds,
-        ),
+        train_loop_config=_given(launch, examples, dev, calibration),
+        scaling_config=_scaling_config(scaling, workers),
         run_config=RunConfig(
             name=out.name,
             storage_path=str(out.parent),
@@ -152,6 +128,47 @@ def work_on_cluster(
         raise outcome
     assert isinstance(outcome, TrainState)
     return outcome
+
+
+def _given(
+    launch: Launch, examples: ExampleSet, dev: Sequence[Unit], calibration: Sequence[Unit]
+) -> dict[str, Any]:
+    """What each worker is given."""
+    import ray
+
+    out, publication = launch.out, launch.publication
+    return {
+        # Opened within the run: a failure there is one of a worker, and retried.
+        "examples": str(examples.folder),
+        # With the files that it has read: the workers have another working directory.
+        "task": ray.put(launch.task.for_workers(dev)),
+        "dev": ray.put(dev),
+        "calibration": ray.put(calibration),
+        "out": str(out),
+        "node": this_node(),
+        "publication": publication and (publication.uri, publication.owner, publication.attempt),
+        "below": publication and str(out.relative_to(publication.folder.resolve())),
+        "until": launch.until,
+    }
+
+
+def _scaling_config(scaling: ScalingSettings, workers: int) -> Any:
+    """How many workers there are, and what each of them asks Ray for."""
+    from ray.train import ScalingConfig
+
+    most = scaling.max_workers
+    resources = {"CPU": scaling.cpus_per_worker}
+    if scaling.gpus_per_worker:
+        resources["GPU"] = scaling.gpus_per_worker
+    if scaling.memory_per_worker:
+        resources["memory"] = scaling.memory_per_worker * 2**30
+    return ScalingConfig(
+        num_workers=workers if most is None or most <= workers else (workers, most),
+        use_gpu=scaling.gpus_per_worker > 0,
+        resources_per_worker=resources,
+        accelerator_type=scaling.accelerator_type,
+        elastic_resize_monitor_interval_s=scaling.resize_seconds,
+    )
 
 
 @contextmanager

@@ -223,5 +223,4 @@ def _parts_of(types: TypeVectors, ids: Tensor, model: BiEncoder) -> Iterator[Typ
     """As many types at a time as their scores in windows `ids` [B, L] have room for."""
     at_once = max(1, _CELLS_AT_ONCE // (ids.numel() * min(model.settings.max_span_width, ids.shape[1])))
     for first in range(0, len(types.span), at_once):
-        part = slice(first, first + at_once)
-        yield TypeVectors(*(None if t is None else t[part] for t in types))  # type: ignore[arg-type]
+        yield types.part(slice(first, first + at_once))

@@ -61,8 +61,7 @@ def find_spans(
     found: list[Selected] = []
     count = 0
     for part in blocks(len(types.span), ids.numel()):
-        of_part = TypeVectors(*(None if t is None else t[part] for t in types))  # type: ignore[arg-type]
-        parts = model.parts(windows, of_part, spans_alone=rule.spans_alone)
+        parts = model.parts(windows, types.part(part), spans_alone=rule.spans_alone)
         shift_of_part = shift[part] if isinstance(shift, Tensor) and shift.ndim else shift
         threshold = rule.threshold(parts)
         above = spans_above(parts, word_start, word_end, threshold + shift_of_part, rule)
