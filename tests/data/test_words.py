@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 import unicodedata
 from itertools import pairwise
 
@@ -7,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rayner.data.schema import Document
+from rayner.data.schema import Document, document_from_row
 from rayner.data.words import find_words, words_of
 
 
@@ -37,6 +38,21 @@ def test_words_are_in_order_and_hold_every_letter_and_digit(text: str) -> None:
     covered = {i for start, end in spans for i in range(start, end)}
     missing = {i for i, c in enumerate(text) if unicodedata.category(c)[0] in "LN"} - covered
     assert not missing
+
+
+def test_flags_are_words_in_time_that_grows_with_their_number() -> None:
+    german, french = "\U0001f1e9\U0001f1ea", "\U0001f1eb\U0001f1f7"
+    text = f"a{german}{french}\u200d b{german[0]}"
+    assert [text[a:b] for a, b in find_words(text)] == ["a", german, f"{french}\u200d", "b", german[0]]
+    begin = time.process_time()
+    assert len(find_words(german * 100_000)) == 100_000
+    # Far more than that many take, and far less than their square.
+    assert time.process_time() - begin < 30
+
+
+def test_an_empty_list_of_words_is_none() -> None:
+    row = {"document_id": "d", "text": "Ada slept", "words": []}
+    assert document_from_row(row).words is None
 
 
 def test_a_corpus_may_bring_its_own_words() -> None:

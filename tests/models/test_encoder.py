@@ -149,6 +149,39 @@ def test_the_pooler_of_a_published_model_is_dropped(tmp_path: Path) -> None:
     assert encoder(longest, longest > 0).shape == (1, 32, 8)
 
 
+def test_an_encoder_whose_forward_calls_its_pooler(tmp_path: Path) -> None:
+    from transformers import SqueezeBertConfig, SqueezeBertModel
+
+    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+    config = SqueezeBertConfig(vocab_size=50, embedding_size=8, **sizes)
+    SqueezeBertModel(config).save_pretrained(tmp_path)
+    assert load_encoder(str(tmp_path)).hidden_size == 8
+
+
+def test_big_bird_reads_a_text_as_it_did_in_training_whatever_came_before() -> None:
+    from transformers import BigBirdConfig, BigBirdModel
+
+    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+    torch.manual_seed(1)
+    encoder = Encoder(BigBirdModel(BigBirdConfig(vocab_size=50, block_size=4, num_random_blocks=1, **sizes)))
+    long, short = (torch.arange(size)[None] % 50 for size in (80, 8))
+    with torch.no_grad():
+        found = [encoder.eval()(ids, ids >= 0) for ids in (long, short, long)]
+    assert torch.equal(found[0], found[2])
+
+
+def test_activations_that_float16_cannot_hold_are_told() -> None:
+    encoder = load_encoder("random:16x1").eval()
+    ids, mask = torch.arange(12).view(2, 6), torch.tensor([[True] * 6, [True] * 3 + [False] * 3])
+    encoder.precision = "float16"
+    with torch.no_grad():
+        assert encoder(ids, mask).isfinite().all()
+        encoder.model.encoder.layer[0].output.dense.weight.mul_(1e7)
+        with pytest.raises(InputError, match=r"precision float16: .* take bfloat16 or float32"):
+            encoder(ids, mask)
+        encoder.train()(ids, mask)  # such a step is skipped
+
+
 @pytest.mark.parametrize("name", ["./nowhere", "/nowhere/at/all", "~/surely/not/here"])
 def test_a_path_that_does_not_exist(name: str) -> None:
     with pytest.raises(InputError, match="random:0x2: vectors without a dimension"):

@@ -215,7 +215,8 @@ def document_from_row(row: dict[str, Any]) -> Document:
         document_id=row["document_id"],
         text=row["text"],
         mentions=tuple(mention_from_row(m) for m in row.get("mentions") or ()),
-        words=_spans(row.get("words")),
+        # Exporters write an empty list where nobody cut a text into words.
+        words=_spans(row.get("words")) or None,
         sentences=_spans(row.get("sentences")),
         language=row.get("language"),
         group=row.get("group"),

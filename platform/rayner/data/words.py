@@ -12,8 +12,10 @@ from rayner.data.schema import Document, Span
 # Scripts without spaces between words: a grapheme cluster is a word, so that a mention may begin anywhere.
 _UNSPACED = r"\p{Han}\p{Hiragana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}"
 _LETTERS = rf"[[\p{{L}}\p{{N}}]--[{_UNSPACED}]]"
+# As \X has them, which looks through all flags before each of them for where it begins.
+_FLAG = r"\p{Regional_Indicator}{1,2}+[\p{Grapheme_Extend}\p{GCB=SpacingMark}\u200d]*+"
 _WORD = regex.compile(
-    rf"{_LETTERS}(?:\p{{M}}|\p{{Cf}}(?={_LETTERS})|{_LETTERS})*+|(?=[^\s\p{{Cc}}\p{{Cf}}])\X",
+    rf"{_LETTERS}(?:\p{{M}}|\p{{Cf}}(?={_LETTERS})|{_LETTERS})*+|{_FLAG}|(?=[^\s\p{{Cc}}\p{{Cf}}])\X",
     flags=regex.VERSION1,
 )
 

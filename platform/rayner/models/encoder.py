@@ -44,24 +44,37 @@ class Encoder(nn.Module):
     weights.
 
     Args:
-        model: a bare model of transformers; its pooler, if any, is dropped.
+        model: a bare model of transformers; its pooler, if any, is dropped, and BigBird attends to all.
     """
 
     def __init__(self, model: Any) -> None:
         super().__init__()
         if getattr(model, "pooler", None) is not None:
-            model.pooler = None
+            # Some (SqueezeBERT, LayoutLM) call it whatever is there.
+            model.pooler = nn.Identity()
+        if getattr(model, "attention_type", None) == "block_sparse":
+            # BigBird reads a short text so, and then all that come after it.
+            model.set_attention_type("original_full")
         self.model = model
         self.hidden_size: int = model.config.hidden_size
         self.max_length: int = max_length_of(model)
         self.precision: Precision = "float32"
 
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """The last hidden states, [B, L, H], of `ids` [B, L], of which those under `mask` [B, L] are real."""
+        """The last hidden states, [B, L, H], of `ids` [B, L], of which those under `mask` [B, L] are real.
+
+        Raises:
+            InputError: in float16, out of training, they are no finite numbers.
+        """
         if self.precision == "float32":
             return self.model(input_ids=ids, attention_mask=mask.long()).last_hidden_state
         with autocast(ids.device, self.precision):
-            return self.model(input_ids=ids, attention_mask=mask.long()).last_hidden_state.float()
+            states = self.model(input_ids=ids, attention_mask=mask.long()).last_hidden_state.float()
+        # A step of training is skipped for that.
+        if self.precision == "float16" and not self.training and not _are_finite(states, mask):
+            what = "this encoder's activations are no finite numbers in it"
+            raise InputError("precision float16", what, "take bfloat16 or float32")
+        return states
 
     def set_dropout(self, rate: float) -> None:
         """Give every dropout of the encoder this rate; 0 makes training deterministic."""
@@ -106,6 +119,10 @@ class Encoder(nn.Module):
         config.architectures = [type(self.model).__name__]
         config.dtype = next(self.model.parameters()).dtype
         config.save_pretrained(str(folder))
+
+
+def _are_finite(states: Tensor, mask: Tensor) -> bool:
+    return bool((states.isfinite() | ~mask.bool()[..., None]).all())
 
 
 def load_encoder(name: str) -> Encoder:
@@ -213,14 +230,14 @@ def _probe(encoder: Encoder, where: str) -> None:
     config, training = encoder.model.config, encoder.training
     length = min(_PROBE, encoder.max_length // 2)
     text = torch.arange(5, 5 + length)[None] % config.vocab_size
-    padded = torch.full((2, 2 * length), max(config.pad_token_id or 0, 0))
+    padded = torch.full((2, 2 * length), max(getattr(config, "pad_token_id", None) or 0, 0))
     padded[:, :length] = text
     padded[1, 1:length] = text[:, 1:].flip(1)
     mask = torch.arange(2 * length)[None].expand(2, -1) < length
     encoder.eval()
     try:
         alone, (beside, other) = encoder(text, text >= 0)[0], encoder(padded, mask)[:, :length]
-    except (RuntimeError, ValueError, IndexError) as error:
+    except (RuntimeError, ValueError, IndexError, TypeError, AttributeError) as error:
         what = f"cannot read a text of {length} sub-words ({first_line(error)})"
         raise InputError(where, what, _ANOTHER) from error
     finally:

@@ -285,6 +285,26 @@ def test_types_that_were_never_learned_are_found_by_a_handful_of_examples(
     assert metrics["f1"] == 1.0
 
 
+def test_a_word_outside_counts_against_the_types_that_its_document_was_annotated_for(
+    checkpoint: Path, tmp_path: Path
+) -> None:
+    given = corpus(SUPPORT)
+    apart = [
+        replace(
+            document,
+            document_id=f"{document.document_id} {name}",
+            mentions=tuple(m for m in document.mentions if m.type == name),
+            annotated_types=(name,),
+        )
+        for document in given
+        for name in ("DISH", "VESSEL")
+    ]
+    write_jsonl(apart, tmp_path / "support.jsonl")
+    pipeline = load_pipeline(checkpoint, "cpu", support=tmp_path / "support.jsonl")
+    answers = pipeline.predict([replace(document, mentions=()) for document in given])
+    assert [spans(document) for document in answers] == [spans(document) for document in given]
+
+
 def test_a_support_is_read_where_and_as_the_model_was_loaded(checkpoint: Path, tmp_path: Path) -> None:
     write_jsonl(corpus(SUPPORT), tmp_path / "support.jsonl")
     loaded = load_checkpoint(checkpoint, "cpu", "bfloat16")

@@ -30,12 +30,26 @@ class Support(NamedTuple):
     """Words whose labels are known.
 
     `rows` float32 [S, 2 D] are their Gaussians, `labels` int64 [S] their labels, `groups` int64 [S] what
-    `group_of` says of their documents.
+    `group_of` says of their documents, `known` bool [P, T] sets of types that documents were annotated for,
+    `sets` int64 [S] of which set the document of each word is.
     """
 
     rows: Tensor
     labels: Tensor
     groups: Tensor
+    known: Tensor
+    sets: Tensor
+
+    @classmethod
+    def joined(cls, parts: Sequence[Support], most: int | None) -> Support:
+        """The words of all parts, or the first `most` of them."""
+        before = np.cumsum([0, *(len(part.known) for part in parts)])
+        sets = torch.cat([part.sets + int(n) for part, n in zip(parts, before, strict=False)])[:most]
+        known, places = torch.cat([part.known for part in parts])[sets].unique(dim=0, return_inverse=True)
+        rows, labels, groups = (
+            torch.cat(column)[:most] for column in zip(*(part[:3] for part in parts), strict=True)
+        )
+        return cls(rows, labels, groups, known, places)
 
     def save(self, folder: Path) -> None:
         """Write it into a checkpoint."""
@@ -82,7 +96,9 @@ class GroupedWindow(NamedTuple):
 class Neighbours:
     """Gives each word the label of its nearest neighbour by divergence, never one of its own group.
 
-    A label's probability is its share of exp(-d) over all labels, each with its nearest neighbour. Neighbours
+    A label's probability is its share of exp(-d) over all labels, each with its nearest neighbour. A word
+    outside of mentions stands against labels of those types alone that its document was annotated for; of a
+    type for which there is none, any such word does. Neighbours
     without the distinction of first words (`loss.positives: types`) part no mentions of a type that touch.
     The uncertainty of a mention is the differential entropy of its words' Gaussians: the mean over words and
     dimensions, in nats.
@@ -113,6 +129,8 @@ class Neighbours:
         device = next(model.parameters()).device
         self._support = Support(*(part.to(device) for part in support))
         self.names = task.names
+        types = [task.names.index(label.partition("-")[2]) for label in labels[1:]]
+        self._type_of = torch.tensor(types, device=device)
 
     def prepare(self, item: Document) -> list[GroupedWindow]:
         """The windows of a document."""
@@ -148,15 +166,25 @@ class Neighbours:
         return self._tags.evaluate(predicted, gold)
 
     def _scores(self, words: Gaussians, groups: Tensor) -> Tensor:
-        """[N, labels] minus the divergence of each word from its nearest neighbour of each label; a word
-        without any neighbour is outside."""
+        """[N, labels] how much nearer the nearest neighbour of each label is than that outside of mentions, 0
+        for the latter; a word without any neighbour is outside."""
         support = self._support
         words = Gaussians(*(part.float() for part in words))
         nearest = words.mean.new_full((len(words.mean), len(self._labels)), torch.inf)
-        for rows, labels, others in zip(*(part.split(_AT_ONCE) for part in support), strict=True):
+        outside = words.mean.new_full((len(words.mean), len(support.known)), torch.inf)
+        columns = (support.rows, support.labels, support.groups, support.sets)
+        for rows, labels, others, sets in zip(*(part.split(_AT_ONCE) for part in columns), strict=True):
             far = divergences(words, Gaussians.of(rows))
             if self._apart:
                 far = far.masked_fill(groups[:, None] == others, torch.inf)
             nearest.scatter_reduce_(1, labels.expand_as(far), far, "amin")
-        nearest[:, 0].masked_fill_(nearest.isinf().all(1), 0)
-        return -nearest
+            far = far[:, labels == 0]
+            outside.scatter_reduce_(1, sets[labels == 0].expand_as(far), far, "amin")
+        any_outside = nearest[:, :1]
+        own = any_outside.new_full((len(nearest), support.known.shape[1]), torch.inf)
+        for known, distance in zip(support.known, outside.T, strict=True):
+            own = torch.minimum(own, distance[:, None].masked_fill(~known, torch.inf))
+        own = torch.where(own.isinf(), any_outside, own)[:, self._type_of]
+        scores = torch.where(own.isinf(), 0.0, own) - nearest[:, 1:]
+        is_alone = any_outside.isinf() & ~nearest.isinf().all(1, keepdim=True)
+        return torch.cat([torch.zeros_like(any_outside).masked_fill(is_alone, -torch.inf), scores], 1)

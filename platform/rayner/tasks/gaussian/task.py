@@ -225,7 +225,7 @@ class GaussianTask(TagTask[GaussianRecipe]):
         if not batches:
             return None
         parts = [found[number % len(found)][number // len(found)] for number in range(len(batches))]
-        support = Support(*(torch.cat(column)[:most] for column in zip(*parts, strict=True)))
+        support = Support.joined(parts, most)
         return support if len(support.labels) else None
 
     def _support_of(
@@ -237,8 +237,9 @@ class GaussianTask(TagTask[GaussianRecipe]):
             words = tuple(part.to(device) for part in batch.words)
             found = model(batch.ids.to(device), batch.mask.to(device), words)
         of_words = torch.from_numpy(np.repeat(groups, [len(row["labels"]) for row in rows]))
-        gaussians = found.rows().float().cpu()
-        return Support(gaussians[batch.taught], batch.keys[:, 0], of_words[batch.taught])
+        gaussians, known = found.rows().float().cpu(), ~batch.unknown[:, 1 :: len(self.prefixes)]
+        known, sets = known[batch.taught].unique(dim=0, return_inverse=True)
+        return Support(gaussians[batch.taught], batch.keys[:, 0], of_words[batch.taught], known, sets)
 
 
 def _numbers_of_words(examples: Sequence[Mapping[str, Any]]) -> Tensor:

@@ -14,7 +14,8 @@ def without_overlaps(
 ) -> list[Mention]:
     """Mentions of which no two overlap, across types, in their order.
 
-    Lower thresholds add mentions and take none away, whatever the choice.
+    Below the usual thresholds lower ones add mentions and take none away, whatever the choice; above them, so
+    does `greedy` alone.
 
     Args:
         choice: `greedy` keeps those furthest above their thresholds first (papers/000, algorithm 1,

@@ -60,8 +60,9 @@ class RecognizerOptions(Options):
     """What a caller may ask of a recognizer; None means what the recipe says.
 
     `types`: those to look for, by description, also ones that were not learned. `shift` is added to every
-    threshold of spans: a negative one finds more, a positive one less; those of starts and ends, which joint
-    decoding asks for, stay. `overlap`: whether mentions may be nested.
+    threshold of spans: a negative one finds more, a positive one less (with `decoding.flat: optimal` perhaps
+    others); those of starts and ends, which joint decoding asks for, stay. `overlap`: whether mentions may be
+    nested.
     """
 
     types: Types | None = None
