@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 
 from rayner.data import example_shards
 from rayner.data.example_sets import ExampleSet
-from rayner.data.example_shards import cut_shards, fingerprint, finish, key_of, write_shard
+from rayner.data.example_shards import (
+    cut_shards,
+    fingerprint,
+    finish,
+    is_written,
+    key_of,
+    shard_path,
+    write_shard,
+)
 from rayner.data.schema import Document, Mention
 from rayner.errors import InputError, RaynerError
 
@@ -135,6 +143,13 @@ def test_columns_that_differ_are_refused(tmp_path: Path) -> None:
         write(tmp_path, [{"a": 1}, {"a": 1, "b": 2}])
     with pytest.raises(RaynerError, match="do not fit"):
         write(tmp_path, [{"a": 1}], [{"a": "x"}])
+
+
+def test_a_shard_that_a_power_cut_left_empty_is_not_written(tmp_path: Path) -> None:
+    write_shard(tmp_path, 0, [{"x": 1}], [1], [None])
+    assert is_written(tmp_path, 0)
+    shard_path(tmp_path, 0).write_bytes(b"")
+    assert not is_written(tmp_path, 0)
 
 
 def test_an_unfinished_set_is_refused(tmp_path: Path) -> None:

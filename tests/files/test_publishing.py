@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import obstore
@@ -10,6 +12,7 @@ import pytest
 from rayner.errors import InputError, StorageError
 from rayner.files.fetching import is_there, local
 from rayner.files.publishing import Publication
+from rayner.files.uris import uri_of
 from rayner.files.working import kept_in_place, shown_at, worked_on
 from tests.files.folders_at_uris import FILES, another_machine, published, read, uri, write
 from tests.object_storage import Fault, Storage
@@ -181,6 +184,29 @@ def test_folders_without_a_manifest_are_read_as_they_lie(storage: Storage) -> No
     assert local(uri("plain/x.txt")).read_text() == "one"
     obstore.put(store, "plain/x.txt", b"changed and longer")
     assert local(uri("plain/x.txt")).read_text() == "changed and longer"
+
+
+def test_a_file_of_others_above_that_is_called_so_is_passed_over(storage: Storage) -> None:
+    obstore.put(storage.store(), "others/_manifest.json", b'{"entries": []}')
+    obstore.put(storage.store(), "others/corpus/x.txt", b"one")
+    assert read(local(uri("others/corpus"))) == {"x.txt": "one"}
+    with pytest.raises(InputError, match="is no manifest of this version of rayner"):
+        local(uri("others"))
+
+
+@pytest.mark.parametrize("text", ["s3://tests/x/..", "s3://tests/x/../y", "s3://tests/%2e%2e/y"])
+def test_a_uri_with_a_way_up_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match=r"has a part that is `.` or `..`"):
+        uri_of(text)
+
+
+def test_without_links_files_are_copied(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.EMLINK, "Too many links")
+
+    obstore.put(storage.store(), "linkless/x.txt", b"one")
+    monkeypatch.setattr(os, "link", full)
+    assert read(local(uri("linkless"))) == {"x.txt": "one"}
 
 
 def test_what_is_wrong_with_the_folder_here_is_told_of_the_uri(storage: Storage) -> None:

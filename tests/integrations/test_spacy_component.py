@@ -175,6 +175,14 @@ def test_mentions_that_widen_to_one_token_are_one_entity(folder: Path, factory: 
     assert [(row["start"], row["end"]) for row in doc.user_data["rayner"]] == [(17, 22), (23, 29)]
 
 
+def test_it_is_not_written_over_something_else(folder: Path, factory: Any, tmp_path: Path) -> None:
+    (tmp_path / "rayner").mkdir()
+    (tmp_path / "rayner/thesis.txt").write_text("mine")
+    with pytest.raises(InputError, match="holds something other than a component; name another folder"):
+        nlp_with(folder / "recognizer").to_disk(tmp_path)
+    assert (tmp_path / "rayner/thesis.txt").exists()
+
+
 def test_what_cannot_be_used_is_said(folder: Path, factory: Any, tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="RUN/best"):
         nlp_with(tmp_path / "nowhere")("text")

@@ -252,7 +252,26 @@ def test_an_open_index_outlives_its_version(tmp_path: Path) -> None:
     assert answers(opened) == before
 
 
-@pytest.mark.parametrize("step", ["write_files", "_flush", "rename"])
+def test_folders_of_a_user_that_are_named_by_dates_stay(tmp_path: Path) -> None:
+    for name in ("20240101", "20240102", "20240103", ".mine.old"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "notes.txt").write_text("mine")
+    with pytest.raises(IndexFolderError, match="and no index; name another folder"):
+        write_index(built(), tmp_path)
+    (tmp_path / "index").mkdir()
+    for name in ("20240101", ".mine.old"):
+        (tmp_path / name).rename(tmp_path / "index" / name)
+    (tmp_path / "index/20240101").rename(tmp_path / "apart")
+    for _ in range(KEPT + 1):
+        write_index(built(), tmp_path / "index")
+    (tmp_path / "apart").rename(tmp_path / "index/20240101")
+    assert write_index(built(), tmp_path / "index") == 20240102
+    write_index(built(), tmp_path / "index")
+    write_index(built(), tmp_path / "index")
+    assert versions(tmp_path / "index") == [".mine.old", "20240101", "20240103", "20240104"]
+
+
+@pytest.mark.parametrize("step", ["write_files", "flush_folder", "rename"])
 def test_killed_between_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     write_index(built(), tmp_path)
 

@@ -119,7 +119,9 @@ def files_of_shard(folder: Path, shard: int) -> tuple[Path, Path, Path]:
 
 def is_written(folder: Path, shard: int) -> bool:
     """Whether `write_shard` is done with the shard."""
-    return shard_path(folder, shard).exists()
+    path = shard_path(folder, shard)
+    # A power cut leaves empty files.
+    return path.exists() and path.stat().st_size > 0
 
 
 def finish(folder: Path, key: str, shards: Sequence[int]) -> None:

@@ -237,8 +237,11 @@ def scan(change: Change, part: Part) -> Scan:
 def load_scan(path: Path) -> Scan | None:
     """What `save_scan` wrote; None where it did not."""
     try:
-        table = pq.read_table(path)
+        # A power cut leaves empty files.
+        table = pq.read_table(path) if path.stat().st_size else None
     except FileNotFoundError:
+        return None
+    if table is None:
         return None
     found = json.loads(table.schema.metadata[b"scan"])
     first = found["first"] and tuple(found["first"])

@@ -26,7 +26,7 @@ from rayner.errors import InputError, RaynerError, StorageError, first_line
 from rayner.files.manifests import OBJECTS, REFUSED, Entry, find_manifest, key_of
 from rayner.files.places import Place, place_of
 from rayner.files.uris import uri_of
-from rayner.files.whole import partial_name, whole_file
+from rayner.files.whole import link_or_copy, partial_name, whole_file
 
 LOCAL_VARIABLE = "RAYNER_LOCAL"
 TRIES = 4
@@ -271,7 +271,7 @@ def _assemble(folder: Path, files: Mapping[str, Path]) -> None:
         for name, kept in files.items():
             path = partial / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            os.link(kept, path)
+            link_or_copy(kept, path)
         try:
             partial.rename(folder)
         except OSError:
@@ -280,7 +280,7 @@ def _assemble(folder: Path, files: Mapping[str, Path]) -> None:
             # Another process was faster, with the same files; what has gone from there since comes back.
             for name, kept in files.items():
                 with suppress(FileExistsError):
-                    os.link(kept, folder / name)
+                    link_or_copy(kept, folder / name)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 

@@ -31,7 +31,7 @@ def replace_folder(folder: Path, write: Callable[[Path], None]) -> None:
         make_folder(partial.parent)
         partial.mkdir()
         write(partial)
-        _flush(partial)
+        flush_folder(partial)
         partial.rename(new)
         if folder.exists():
             folder.rename(old)
@@ -51,7 +51,7 @@ def replace_folder(folder: Path, write: Callable[[Path], None]) -> None:
 
 def place_folder(partial: Path, folder: Path) -> None:
     """Give a folder that is complete its name, under which there is none yet."""
-    _flush(partial)
+    flush_folder(partial)
     partial.rename(folder)
     _flush_entry(folder.parent)
 
@@ -95,7 +95,8 @@ def _is_full(error: BaseException) -> bool:
     return (isinstance(error, OSError) and error.errno in _FULL) or "No space left" in str(error)
 
 
-def _flush(folder: Path) -> None:
+def flush_folder(folder: Path) -> None:
+    """Have on the disk what is in a folder: a power cut may else leave its files empty."""
     for path in folder.rglob("*"):
         if path.is_file():
             # safetensors writes files that only their owner may read.

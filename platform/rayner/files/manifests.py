@@ -108,6 +108,14 @@ def key_of(entries: Mapping[str, Entry]) -> str:
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:32]
 
 
+def _is_of_rayner(data: bytes) -> bool:
+    """Whether a file of that name is a manifest, be it of another version: others have such files, too."""
+    try:
+        return {"format", "write", "files"} <= json.loads(data).keys()
+    except (ValueError, AttributeError):
+        return False
+
+
 def find_manifest(place: Place) -> tuple[Place, Manifest, str] | None:
     """The folder that a place is or lies in, its manifest, and the way from there; None where none is whole.
 
@@ -126,5 +134,7 @@ def find_manifest(place: Place) -> tuple[Place, Manifest, str] | None:
             raise
         if data is not None:
             rest = "/".join(parts[length:])
+            if rest and not _is_of_rayner(data):
+                continue
             return folder, decode(data, folder.below(MANIFEST).shown), rest
     return None

@@ -123,6 +123,11 @@ class Publication:
         self._take()
         self._takes_over = takes_over
 
+    @property
+    def written(self) -> str:
+        """What tells the state that this process wrote from any other; empty before it wrote one."""
+        return self._state.write if self._state is not None else ""
+
     def check(self) -> None:
         """Find out whether this process may still write.
 

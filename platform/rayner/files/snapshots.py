@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rayner.errors import StorageError
 from rayner.files.folders import name_of_new
-from rayner.files.whole import is_partial, partial_name
+from rayner.files.whole import is_partial, link_or_copy, partial_name
 
 _TRIES = 20
 _PAUSE = 0.05
@@ -78,7 +78,7 @@ def _copy(folder: Path, target: Path) -> None:
             shutil.copyfile(path, target / path.name)
         else:
             # A checkpoint or an index is large, and is put in place every minute.
-            os.link(path, target / path.name)
+            link_or_copy(path, target / path.name)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import math
 import os
 import re
 import secrets
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -69,6 +70,21 @@ def whole_file(path: Path) -> Iterator[Path]:
         os.replace(partial, path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def link_or_copy(source: Path, target: Path) -> None:
+    """Give a file another name, or a copy where the file system has no links, or no more of them.
+
+    Raises:
+        FileExistsError: there is one of that name.
+    """
+    try:
+        os.link(source, target)
+    except (FileExistsError, FileNotFoundError):
+        raise
+    except OSError:
+        with whole_file(target) as path:
+            shutil.copyfile(source, path)
 
 
 @contextmanager

@@ -115,7 +115,10 @@ class RaynerComponent:
             content = {"is_file": settings.is_file, "stages": stages, "asked": self.options}
             (folder / SETTINGS).write_text(json.dumps(content, indent=1), encoding="utf-8")
 
-        replace_folder(Path(path).absolute(), write)
+        folder = Path(path).absolute()
+        if folder.exists() and not (folder / SETTINGS).exists() and any(folder.iterdir()):
+            raise InputError(str(folder), "holds something other than a component", "name another folder")
+        replace_folder(folder, write)
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> RaynerComponent:
         """Read what `to_disk` wrote.

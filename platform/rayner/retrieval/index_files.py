@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
 FORMAT = 1
-MANIFEST = "index.json"
+MANIFEST, ENTITIES = "index.json", "entities.arrow"
 OTHER_IDS = "other_ids.json"
 """Other id -> entity id; only in an index by an earlier rayner, whose entities did not hold them."""
 ROUNDED = "vectors-bfloat16.npy"
@@ -40,7 +40,7 @@ _POSTINGS, _BY_NAME = "postings", "by-name"
 
 def write_files(index: EntityIndex, folder: Path, origin: Mapping[str, Any]) -> None:
     """Write an index into an empty folder, the manifest last."""
-    _write_table(index.entities.table, folder / "entities.arrow")
+    _write_table(index.entities.table, folder / ENTITIES)
     _write_table(index.names.table, folder / "names.arrow")
     np.save(folder / "vectors.npy", index.dense.vectors)
     vectorizer = index.lexical.vectorizer
@@ -168,7 +168,7 @@ def _read_table(path: Path) -> pa.Table:
 
 
 def _read_entities(folder: Path, ids_apart: bool) -> pa.Table:
-    table = _read_table(folder / "entities.arrow")
+    table = _read_table(folder / ENTITIES)
     field = ENTITY_SCHEMA.field("other_ids")
     if field.name in table.column_names:
         return table

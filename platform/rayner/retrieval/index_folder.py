@@ -24,7 +24,7 @@ from rayner.files.locks import LOCK, locked
 from rayner.retrieval.build import Encode, with_entities, without_entities
 from rayner.retrieval.entity_index import EntityIndex
 from rayner.retrieval.faiss_library import check_faiss
-from rayner.retrieval.index_files import read_files, read_manifest, write_files
+from rayner.retrieval.index_files import ENTITIES, MANIFEST, read_files, read_manifest, write_files
 
 DOING = "writes this index"
 KEPT = 2
@@ -158,7 +158,16 @@ def _last(folder: Path, read: Callable[[Path], Any]) -> Any:
 def _versions(folder: Path) -> list[Path]:
     if not (is_there(folder) and folder.is_dir()):
         return []
-    return sorted((path for path in folder.iterdir() if _VERSION.fullmatch(path.name)), key=_number)
+    return sorted(filter(_is_version, _numbered(folder)), key=_number)
+
+
+def _is_version(path: Path) -> bool:
+    """Whether a folder is a version, perhaps a damaged one: a user's folders may be named by dates."""
+    return (path / MANIFEST).exists() or (path / ENTITIES).exists()
+
+
+def _numbered(folder: Path) -> list[Path]:
+    return [path for path in folder.iterdir() if _VERSION.fullmatch(path.name)]
 
 
 def _number(path: Path) -> int:
@@ -167,11 +176,11 @@ def _number(path: Path) -> int:
 
 def _write(index: EntityIndex, folder: Path, origin: Mapping[str, Any]) -> int:
     versions = _versions(folder)
-    number = 1 + (_number(versions[-1]) if versions else 0)
+    number = 1 + max(map(_number, _numbered(folder)), default=0)
     replace_folder(folder / f"{number:06d}", lambda partial: write_files(index, partial, origin))
     for old in versions[: 1 - KEPT]:
         remove_folder(old)
     for left in folder.iterdir():
-        if is_left_over(left.name):
+        if is_left_over(left.name) and _VERSION.fullmatch(left.name[1:].partition(".")[0]):
             shutil.rmtree(left, ignore_errors=True)
     return number

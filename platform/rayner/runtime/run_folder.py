@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Collection, Iterable
 from pathlib import Path, PurePath, PurePosixPath
@@ -104,7 +105,20 @@ def _is_of_a_training(out: Path) -> bool:
 def _is_of_a_sweep(out: Path) -> bool:
     from rayner.files.fetching import is_there
 
-    return is_there(out / SWEEP)
+    return is_there(out / SWEEP) if uri_of(out) is not None else has_sweep(out)
+
+
+def has_sweep(out: Path) -> bool:
+    """Whether a folder has the mark of a sweep: other tools write a file of that name, too, yet no trials."""
+    try:
+        found = json.loads((out / SWEEP).read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except ValueError:
+        # One of ours that is damaged is told so.
+        return True
+    is_ours = isinstance(found, dict) and {"recipe", "settings"} <= found.keys()
+    return is_ours or any((out / TRIALS).glob("*"))
 
 
 def check_apart(inputs: Iterable[str | Path], out: str | Path, written: Iterable[str] | None = None) -> None:

@@ -33,7 +33,7 @@ class Tracker(Protocol):
     """One place that records go to.
 
     A record of steps has `step, steps, epoch, loss, parts, learning_rate, words_per_second, padding,
-    seconds, eta` and, on a GPU, `gpu_memory` in bytes; one of an evaluation `step, epoch, metrics`:
+    seconds, eta` and, on a GPU, `gpu_memory` in bytes; one of an evaluation `step, epoch, seconds, metrics`:
     there the epoch is how many are over, with a fraction within one.
     """
 
@@ -74,7 +74,8 @@ def tracked(out: Path, recipe: BaseRecipe, step: int, watchers: Sequence[Tracker
 def scalars(record: Record) -> dict[str, float]:
     """The numbers of a record by name: `train/loss`, `train/parts/span`, `dev/f1`."""
     prefix = "dev" if "metrics" in record else "train"
-    values = record.get("metrics") or {k: v for k, v in record.items() if k not in ("step", "steps")}
+    values = {key: value for key, value in record.items() if key not in ("step", "steps")}
+    values = record.get("metrics", values)
     found = {}
     for name, value in values.items():
         inner = value.items() if name == "parts" else [(None, value)]

@@ -89,6 +89,28 @@ def test_of_two_runs_the_later_one_goes_on(
     assert len(documents(out)) == len(TEXTS)
 
 
+def test_a_run_that_was_taken_over_writes_over_no_answer_of_the_other(
+    storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given, out = uploaded(storage, tmp_path, "over/in"), f"{HOME}/over/out"
+
+    class MeanwhileAnother(Capitals):
+        def load(self, device: str | None) -> Any:
+            predictor = super().load(device)
+            with monkeypatch.context() as patch:
+                patch.setenv("RAYNER_LOCAL", str(tmp_path / "other"))
+                other = Capitals(version="capitals-2")
+                annotate(other, [given], out, workers=0, fresh=True)
+            return predictor
+
+    with pytest.raises(TakenOverError, match="is written by another process"):
+        run(given, out, MeanwhileAnother())
+    place = place_of(out)
+    found = [info.path for info in place.files() if info.base_name.startswith("documents-")]
+    tables = [pq.read_table(path, filesystem=place.filesystem) for path in found]
+    assert {v for table in tables for v in table["model_version"].to_pylist()} == {"capitals-2"}
+
+
 def test_a_bucket_that_is_missing(storage: Storage, tmp_path: Path) -> None:
     given = uploaded(storage, tmp_path, "missing/in")
     with pytest.raises(InputError, match="there is no such bucket"):

@@ -11,6 +11,7 @@ import pytest
 
 from rayner.errors import InputError
 from rayner.files.fetching import local
+from rayner.files.locks import LOCK
 from rayner.runtime.evaluation import evaluate as evaluation
 from rayner.runtime.evaluation.evaluate import evaluate
 from tests.files.folders_at_uris import published, uri, write
@@ -89,7 +90,7 @@ def test_an_evaluation_that_failed_is_run_again_in_its_folder(
 
 def test_what_a_killed_evaluation_left_is_replaced(given: tuple[Path, Path], tmp_path: Path) -> None:
     left = {f".metrics.json.{'0' * 16}.partial": "{", "evaluation/gold.parquet": "half", "recipe.yaml": "old"}
-    write(tmp_path / "out", left)
+    write(tmp_path / "out", left | {LOCK: ""})
     evaluate(*given, out=tmp_path / "out", intervals=False)
     assert (tmp_path / "out" / "evaluation.yaml").exists()
 
@@ -102,7 +103,14 @@ def test_no_page_of_an_earlier_evaluation_stays(given: tuple[Path, Path], tmp_pa
 
 
 @pytest.mark.parametrize(
-    "files", [{"recipe.yaml": "mine"}, {"evaluation/gold.parquet": "half", "notes.txt": "mine"}, RUN]
+    "files",
+    [
+        {"recipe.yaml": "mine"},
+        {"evaluation/gold.parquet": "half", "notes.txt": "mine"},
+        {"evaluation/mine.parquet": "mine"},
+        {"evaluation.yaml": "score: 3\n", "metrics.json": "{}"},
+        RUN,
+    ],
 )
 def test_a_folder_of_something_else_is_refused(
     given: tuple[Path, Path], tmp_path: Path, files: dict[str, str]

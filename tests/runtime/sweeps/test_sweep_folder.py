@@ -12,6 +12,7 @@ from ray import tune
 from rayner.errors import InputError
 from rayner.files.locks import LOCK, locked
 from rayner.runtime.reports.report import report
+from rayner.runtime.run_folder import check_no_sweep
 from rayner.runtime.shared_folder import NotSharedError, check_visible, marker_file
 from rayner.runtime.sweeps.folder import check_data, claim_folder
 from rayner.runtime.sweeps.space import Space
@@ -52,6 +53,25 @@ def test_files_of_others_are_neither_written_over_nor_removed(tmp_path: Path, na
         with pytest.raises(InputError, match=rf"would replace: {name.split('/')[0]}; name another folder"):
             sweep(Space("", {RATE: tune.choice([0.1])}), toy_recipe(), tmp_path, fresh=fresh)
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == [Path(name).name]
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+def test_a_file_that_another_tool_calls_so_makes_no_folder_ours(tmp_path: Path, fresh: bool) -> None:
+    (tmp_path / "corpora").mkdir()
+    (tmp_path / "corpora/mine.txt").write_text("mine")
+    (tmp_path / "sweep.json").write_text('{"method": "bayes"}')
+    with pytest.raises(InputError, match=r"would replace: corpora, sweep\.json; name another folder"):
+        sweep(Space("", {RATE: tune.choice([0.1])}), toy_recipe(), tmp_path, fresh=fresh)
+    check_no_sweep(tmp_path, at_uri=False)
+    assert (tmp_path / "sweep.json").read_text() == '{"method": "bayes"}'
+    assert (tmp_path / "corpora/mine.txt").exists()
+
+
+def test_what_the_space_searches_may_differ_in_the_recipe(tmp_path: Path) -> None:
+    searched = {"space": {"training.epochs": "one of 1, 2"}}
+    claim_folder(tmp_path, False, config(1) | searched)
+    (tmp_path / "trials" / "a").mkdir(parents=True)
+    claim_folder(tmp_path, False, config(2) | searched)
 
 
 def test_a_changed_space_is_named_by_its_keys(tmp_path: Path) -> None:

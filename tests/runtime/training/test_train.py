@@ -171,6 +171,10 @@ def test_fresh_starts_over_and_keeps_foreign_files(tmp_path: Path, values: dict[
     assert result["steps"] > 0
     assert (tmp_path / "run/notes.txt").read_text() == "mine"
     assert not (tmp_path / "run/report.html").exists(), "it shows the run that is gone"
+    (tmp_path / "run/best").rename(tmp_path / "elsewhere")
+    (tmp_path / "run/best").symlink_to(tmp_path / "elsewhere")
+    assert train(recipe(1e-4), tmp_path / "run", fresh=True, workers=0)["steps"] > 0
+    assert (tmp_path / "elsewhere/recipe.yaml").exists()
 
 
 @pytest.mark.parametrize("broken", ["corpus", "model"])
@@ -210,7 +214,7 @@ def test_the_folder_of_a_sweep_is_refused(tmp_path: Path, values: dict[str, Any]
 def test_a_sweep_that_was_refused_before_its_first_trial_has_no_claim(
     tmp_path: Path, values: dict[str, Any]
 ) -> None:
-    (tmp_path / "sweep.json").write_text("{}")
+    (tmp_path / "sweep.json").write_text('{"recipe": {}, "settings": {}}')
     train(
         parse_recipe(values | {"training": values["training"] | {"epochs": 1}}, "recipe"), tmp_path, workers=0
     )

@@ -130,7 +130,7 @@ def annotate(
         "set of columns": canonical_digest(str(ANNOTATION_SCHEMA)),
         **({"precision": asked_precision} if asked_precision else {}),
     }
-    with output.locked() as check_writer:
+    with output.locked() as output:
         if fresh and isinstance(source, PipelineSettings):
             # What cannot answer removes no annotation.
             source.check()
@@ -141,8 +141,8 @@ def annotate(
         if isinstance(source, PipelineSettings) and not fresh:
             source.check()
         annotator = partial(BlockAnnotator, output=output, also=also, tokens_per_batch=tokens_per_batch)
-        used = _run(source, additions, output, annotator, asked_pool, speed, check_writer)
-        check_writer()
+        used = _run(source, additions, output, annotator, asked_pool, speed)
+        output.check()
         counts = finish(output, len(shards_of(additions)))
         first = counts["first_reject"]
         if not counts["documents"]:
@@ -162,7 +162,7 @@ def annotate(
             "seconds": round(speed.seconds, 3),
             "workers": used,
         }
-        check_writer()
+        output.check()
         output.end(result)
     return result
 
@@ -204,7 +204,6 @@ def _run(
     annotator: partial[BlockAnnotator],
     asked: PoolSettings,
     speed: Speed,
-    check_writer: Callable[[], None],
 ) -> int:
     """Annotate what is not done; how many actors there may be at once, 0 for none."""
     total = sum(source.size for added in additions for source in added.sources)
@@ -217,7 +216,7 @@ def _run(
         device = "cpu" if asked.gpus == 0 else None
         decided = _decided(source, output, device)
         ticks = run_here(partial(annotator, decided, device=device), work, output)
-        follow(_checked(ticks, check_writer), total, finished, speed)
+        follow(_checked(ticks, output.check), total, finished, speed)
         return 0
     pool = with_memory(pool_of(asked, stages), source, asked)
     device = "cuda" if pool.gpus else "cpu"
@@ -226,7 +225,7 @@ def _run(
         what = "would be timed by each stage for itself, since this process sees no GPU"
         raise InputError("--precision auto", what, "with --pool-per-stage name float32 or bfloat16")
     ticks = run_on_ray(partial(annotator, decided, device=device), work, output, pool)
-    follow(_checked(ticks, check_writer), total, finished, speed)
+    follow(_checked(ticks, output.check), total, finished, speed)
     return pool.most + (stages or 1) - 1 if asked.grows else pool.most * (stages or 1)
 
 

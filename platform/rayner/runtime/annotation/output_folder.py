@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
@@ -28,8 +28,9 @@ import pyarrow.parquet as pq
 from rayner.data.schema import MENTION_TYPE, SENTENCE_TYPE
 from rayner.errors import RaynerError
 from rayner.files.locks import LOCK, locked
+from rayner.files.manifests import MANIFEST, decode
 from rayner.files.places import Place
-from rayner.files.publishing import Publication
+from rayner.files.publishing import Publication, TakenOverError
 from rayner.files.stores import SCHEMES
 
 SUMMARY = "_annotation.json"
@@ -55,9 +56,10 @@ _BLOCK = re.compile(r"(\d+)-(\d+)\.json")
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """The folder of an annotation."""
+    """The folder of an annotation; at a URI `writer` is what tells the run that may write there."""
 
     place: Place
+    writer: str = ""
 
     def documents(self, block: str) -> Place:
         """The Parquet file of a block's documents."""
@@ -167,8 +169,8 @@ class Output:
         work.delete()
 
     @contextmanager
-    def locked(self) -> Iterator[Callable[[], None]]:
-        """Keep other runs out of the folder; yields what tells whether this one may still write there.
+    def locked(self) -> Iterator[Output]:
+        """Keep other runs out of the folder; yields the folder of the run that may write there.
 
         In a folder, the system keeps them out until this process dies. At a URI, a later run takes over.
 
@@ -177,13 +179,29 @@ class Output:
         """
         if self.place.is_local:
             with locked(Path(self.place.path, LOCK), "annotates into this folder"):
-                yield lambda: None
+                yield self
         elif self.place.shown.partition(":")[0] in SCHEMES:
             writer = Publication(f"{self.place.shown.rstrip('/')}/{WRITER}")
             writer.open()
-            yield writer.check
+            yield replace(self, writer=writer.written)
         else:
-            yield lambda: None
+            yield self
+
+    def check(self) -> None:
+        """Find out whether this run may still write.
+
+        Raises:
+            TakenOverError: another one took the place over.
+        """
+        if not self.writer:
+            return
+        file = self.place.below(f"{WRITER}/{MANIFEST}")
+        data = file.read()
+        state = None if data is None else decode(data, file.shown)
+        if state is None or state.write != self.writer:
+            who = f" ({state.who})" if state is not None else ""
+            what = f"is written by another process{who}"
+            raise TakenOverError(self.place.shown, what, "stop one of the two; this one stops")
 
     def write_json(self, place: Place, value: Mapping[str, Any]) -> None:
         """Write a JSON object whole or not at all."""

@@ -6,7 +6,6 @@ another one has on its disk.
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,11 +16,12 @@ from tempfile import TemporaryDirectory
 
 from rayner.errors import InputError, StorageError
 from rayner.files.fetching import copy_some
+from rayner.files.folders import flush_folder
 from rayner.files.manifests import MANIFEST, PARTS, Entry
 from rayner.files.objects import Objects
 from rayner.files.publishing import Publication
 from rayner.files.uris import uri_of
-from rayner.files.whole import is_partial, partial_name, whole_file
+from rayner.files.whole import is_partial, link_or_copy, partial_name, whole_file
 
 HIDDEN = ".parts"
 _AT_ONCE = 8
@@ -102,7 +102,12 @@ class Output:
     def place(self, part: str, file: str, name: str) -> None:
         """Give a file of a part's folder, which was fetched, its name in the output."""
         if self._publication is None:
-            _link(self.parts / part / file, self.folder / name)
+            source, target = self.parts / part / file, self.folder / name
+            try:
+                link_or_copy(source, target)
+            except FileExistsError:
+                with whole_file(target) as path:
+                    shutil.copyfile(source, path)
             return
         entry = self._fetched[part][file]
         self._publication.elsewhere[name] = replace(entry, object=f"{PARTS}/{part}/{entry.object}")
@@ -162,6 +167,7 @@ def put_whole(folder: Path, write: Callable[[Path], None]) -> None:
     made.mkdir(parents=True)
     try:
         write(made)
+        flush_folder(made)
         made.rename(folder)
     except OSError:
         if not folder.exists():
@@ -182,12 +188,3 @@ def here(file: Path) -> Iterator[Path]:
         if name not in copy_some(folder, Path(passing), {name}.__contains__):
             raise StorageError(uri, "is gone", _AGAIN)
         yield Path(passing) / name
-
-
-def _link(source: Path, target: Path) -> None:
-    try:
-        os.link(source, target)
-    except OSError:
-        # Not every file system has links.
-        with whole_file(target) as path:
-            shutil.copyfile(source, path)

@@ -62,12 +62,23 @@ def check_folder(out: Path) -> None:
     """
     if uri_of(out) is None:
         check_out(out)
-    names = {name for name in names_in(out) if not is_partial(name) and name != LOCK}
-    unfinished = EVALUATION in names and names <= {EVALUATION, METRICS, PIPELINE, RECIPE, REPORT}
-    if names and ABOUT not in names and not unfinished:
+    found = names_in(out)
+    names = {name for name in found if not is_partial(name) and name != LOCK}
+    unfinished = {EVALUATION, LOCK} <= {*found} and names <= {EVALUATION, METRICS, PIPELINE, RECIPE, REPORT}
+    if names and not (ABOUT in names and _is_ours(out)) and not unfinished:
         raise InputError(
             f"--out {uri_of(out) or out}", "holds something other than an evaluation", "name a new folder"
         )
+
+
+def _is_ours(out: Path) -> bool:
+    if uri_of(out) is not None:
+        return True
+    try:
+        about = yaml.safe_load((out / ABOUT).read_text("utf-8"))
+    except (ValueError, yaml.YAMLError):
+        return False
+    return isinstance(about, dict) and {"checkpoint", "corpora"} <= about.keys()
 
 
 def forget_evaluation(out: Path) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 
 from rayner.errors import InputError
 from rayner.files.fetching import local
-from rayner.files.run_checkpoints import SWEEP
 from rayner.files.uris import uri_of
 from rayner.files.whole import write_bytes
 from rayner.files.working import file_at
@@ -17,7 +16,7 @@ from rayner.runtime.reports.page import render
 from rayner.runtime.reports.page_parts import CATEGORY_NAMES, Part, parts_of
 from rayner.runtime.reports.run_files import Absent, is_evaluation, read_recipe, title_of
 from rayner.runtime.reports.sweep_report import sweep_report
-from rayner.runtime.run_folder import REPORT
+from rayner.runtime.run_folder import REPORT, has_sweep
 from rayner.tasks.registry import tasks
 
 
@@ -54,7 +53,7 @@ def report(run: Path, out: Path | None = None) -> Path:
 
 
 def _report(run: Path) -> str:
-    if (run / SWEEP).exists():
+    if has_sweep(run):
         return sweep_report(run)
     parts: dict[str, Part] = {}
     absent: dict[str, str] = {}

@@ -14,7 +14,7 @@ from rayner.files.objects import Objects
 from rayner.files.publishing import Publication
 from rayner.files.run_checkpoints import SWEEP
 from rayner.files.whole import write_json
-from rayner.runtime.run_folder import REPORT, check_no_training, check_out, check_own
+from rayner.runtime.run_folder import REPORT, check_no_training, check_out, check_own, has_sweep
 from rayner.runtime.sweeps.corpora import FOLDER as CORPORA
 from rayner.runtime.sweeps.plan import TRIALS, read_config
 
@@ -112,7 +112,7 @@ def check_own_sweep(out: Path) -> None:
     Raises:
         InputError: it holds such files.
     """
-    check_own(out, ([SWEEP],), (*_FOLDERS, *_FILES))
+    check_own(out, ([SWEEP],) if has_sweep(out) else (), (*_FOLDERS, *_FILES))
 
 
 def make_writable(out: Path) -> None:
@@ -139,10 +139,12 @@ def _check_config(out: Path, config: Mapping[str, Any]) -> None:
     # Its trials are compared with all others.
     halving = now["settings.scheduler"] == '"halving"'
     free = tuple(key for key in FREE_KEYS if not (halving and key == "settings.trials"))
+    # What the space searches has no effect in the recipe.
+    searched = tuple(f"recipe.{key}" for key in config.get("space", {}) if f"recipe.{key}" in now)
     changed = sorted(
         key
         for key in before.keys() | now.keys()
-        if before.get(key) != now.get(key) and not key.startswith(free)
+        if before.get(key) != now.get(key) and not key.startswith((*free, *searched))
     )
     if changed:
         what = f"holds another sweep; changed: {', '.join(changed[:8])}"

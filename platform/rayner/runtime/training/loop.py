@@ -299,7 +299,7 @@ def _evaluate(loop: Loop) -> None:
         elif state.epoch + 1 >= run.task.patience_epoch:
             loop.move(waited=state.waited + 1)
     over = state.step * run.recipe.training.epochs / state.steps
-    loop.tell({"step": state.step, "epoch": over, "metrics": metrics})
+    loop.tell({"step": state.step, "epoch": over, "seconds": loop.clock.seconds, "metrics": metrics})
 
 
 def _calibrate(loop: Loop) -> None:

@@ -279,7 +279,7 @@ def _clear(out: Path) -> None:
     """Remove what a run has written, and nothing else that may lie in the folder."""
     for name in (*_WRITTEN, REPORT):
         for path in (out / name, *out.glob(f".{name}.*")):
-            if path.is_dir():
+            if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
             else:
                 path.unlink(missing_ok=True)

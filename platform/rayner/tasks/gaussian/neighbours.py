@@ -97,11 +97,10 @@ class Neighbours:
     """Gives each word the label of its nearest neighbour by divergence, never one of its own group.
 
     A label's probability is its share of exp(-d) over all labels, each with its nearest neighbour. A word
-    outside of mentions stands against labels of those types alone that its document was annotated for; of a
-    type for which there is none, any such word does. Neighbours
-    without the distinction of first words (`loss.positives: types`) part no mentions of a type that touch.
-    The uncertainty of a mention is the differential entropy of its words' Gaussians: the mean over words and
-    dimensions, in nats.
+    outside of mentions is held against labels of those types alone that its document was annotated for; where
+    there is none for a type, any such word is. Neighbours without the distinction of first words
+    (`loss.positives: types`) part no mentions of a type that touch. The uncertainty of a mention is the
+    differential entropy of its words' Gaussians: the mean over words and dimensions, in nats.
 
     Args:
         labels: the names of those that the neighbours have.

@@ -91,10 +91,12 @@ class Pairs(Kind):
                 "",
                 "It says how much another sentence helps to read a sentence, from 0 to 1. Name it as",
                 "`context.ranker` in the recipe of a recognizer or tagger, or as a pipeline's first stage.",
+                "One that learned from `rayner kb candidates` re-ranks the entities of a standardizer.",
             ],
             commands=[
                 f"rayner evaluate {FOLDER} pairs.jsonl",
                 f"rayner train RECIPE --set context.ranker={FOLDER} --set windows.context=48 --out RUN",
+                f"rayner kb rerank STANDARDIZER {FOLDER} --out DIR",
             ],
             python=[
                 "from rayner.supervision.context_rows import ContextRow",
