@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rayner.data.schema import Document, document_from_row
+from rayner.data.schema import Document
 from rayner.data.words import find_words, words_of
 
 
@@ -48,11 +48,6 @@ def test_flags_are_words_in_time_that_grows_with_their_number() -> None:
     assert len(find_words(german * 100_000)) == 100_000
     # Far more than that many take, and far less than their square.
     assert time.process_time() - begin < 30
-
-
-def test_an_empty_list_of_words_is_none() -> None:
-    row = {"document_id": "d", "text": "Ada slept", "words": []}
-    assert document_from_row(row).words is None
 
 
 def test_a_corpus_may_bring_its_own_words() -> None:

@@ -56,6 +56,7 @@ def test_it_is_by_the_files_each_once_and_of_an_index_the_last_version(
 ) -> None:
     for version, size in (("000001", 8), ("000002", 2)):
         of_size(tmp_path / f"index/{version}/vectors.npy", size * GIB)
+        of_size(tmp_path / f"index/{version}/index.json", 0)
     options: Any = SimpleNamespace(paths=lambda: {"index"}, index=tmp_path / "index")
     none: Any = SimpleNamespace(paths=lambda: set[str]())
     stages = [StageSettings(checkpoint, none), StageSettings(checkpoint, options)]

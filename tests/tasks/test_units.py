@@ -225,7 +225,7 @@ def test_a_corpus_without_documents_names_what_it_has(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("task", ["tagger", "typer"])
 def test_a_dev_without_a_mention_to_find_is_told(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, task: str
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, task: str
 ) -> None:
     for name, kind in {"train": "A", "dev": "B"}.items():
         row = {"id": name, "text": f"Ada {name}", "mentions": [{"start": 0, "end": 3, "type": kind}]}
@@ -235,6 +235,7 @@ def test_a_dev_without_a_mention_to_find_is_told(
     for is_told, of_dev in ((True, dev), (False, train), (False, [])):
         found: Any = train_task(parse_recipe({**values, "corpus": {"train": train, "dev": of_dev}}, "test"))
         caplog.clear()
+        monkeypatch.setattr(warned_once, "_said", set())
         assert list(found.items("train"))
         assert bool(list(found.items("dev"))) == bool(of_dev)
         assert ("the development part has no mention of A" in caplog.text) == is_told

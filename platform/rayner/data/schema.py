@@ -215,8 +215,7 @@ def document_from_row(row: dict[str, Any]) -> Document:
         document_id=row["document_id"],
         text=row["text"],
         mentions=tuple(mention_from_row(m) for m in row.get("mentions") or ()),
-        # Exporters write an empty list where nobody cut a text into words.
-        words=_spans(row.get("words")) or None,
+        words=_spans(row.get("words")),
         sentences=_spans(row.get("sentences")),
         language=row.get("language"),
         group=row.get("group"),

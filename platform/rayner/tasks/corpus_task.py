@@ -199,6 +199,11 @@ class CorpusTask(UnitTask[R]):
         return self.recipe.corpus  # type: ignore[attr-defined]
 
 
+def mention_of(names: Sequence[str]) -> str:
+    """What is lacking where no mention has any of these types."""
+    return f"mention of {', '.join(names[:10])}"
+
+
 def _scoring_alike(lacking: str) -> str:
     return f"the development part has no {lacking}: all steps score alike, and best/ is the first"
 

@@ -12,7 +12,7 @@ from rayner.counted import counted
 from rayner.data.schema import Document
 from rayner.errors import CorpusError
 from rayner.models.encoder import Tokenizer
-from rayner.tasks.corpus_task import CorpusTask
+from rayner.tasks.corpus_task import CorpusTask, mention_of
 from rayner.tasks.document_windows import (
     Gold,
     TextWindow,
@@ -48,8 +48,7 @@ class DocumentTask(CorpusTask[R]):
 
     def lacking(self, found: Documents) -> str:
         """Mentions of any type."""
-        named = f"mention of {', '.join(self.names[:10])}"
-        return named if found.mentions.keys().isdisjoint(self.names) else ""
+        return mention_of(self.names) if found.mentions.keys().isdisjoint(self.names) else ""
 
     def example_settings(self) -> Mapping[str, Any]:
         """What decides the examples: encoder, tokenizer, windows, contexts, type names, width limit."""

@@ -24,7 +24,7 @@ from rayner.models.encoder import Tokenizer
 from rayner.models.sources import locate, weights_digest
 from rayner.models.typer import LabelHead, Typer
 from rayner.tasks.base import Counts, Metric, Output, ParallelMap, Progress, Seed
-from rayner.tasks.corpus_task import CorpusTask
+from rayner.tasks.corpus_task import CorpusTask, mention_of
 from rayner.tasks.predict import predict
 from rayner.tasks.predictor_options import Options
 from rayner.tasks.sharing import from_first, shares
@@ -107,9 +107,9 @@ class TyperTask(CorpusTask[TyperRecipe]):
         if "vocabulary" not in vars(self):
             self.vocabulary = vocabulary_of(self.recipe, found.fine_types)
 
-    def unseen(self, found: Documents) -> Sequence[str]:
-        """All types, where documents have a mention of none."""
-        return self.names if found.fine_types.keys().isdisjoint(self.names) else ()
+    def lacking(self, found: Documents) -> str:
+        """Mentions of any type."""
+        return mention_of(self.names) if found.fine_types.keys().isdisjoint(self.names) else ""
 
     def example_settings(self) -> Mapping[str, Any]:
         """What decides the examples: encoder, tokenizer, windows, where a mention is read, types."""
