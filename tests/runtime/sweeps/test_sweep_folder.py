@@ -69,9 +69,9 @@ def test_a_file_that_another_tool_calls_so_makes_no_folder_ours(tmp_path: Path, 
 
 def test_what_the_space_searches_may_differ_in_the_recipe(tmp_path: Path) -> None:
     searched = {"space": {"training.epochs": "one of 1, 2"}}
-    claim_folder(tmp_path, False, config(1) | searched)
+    begun = claim_folder(tmp_path, False, config(1) | searched)
     (tmp_path / "trials" / "a").mkdir(parents=True)
-    claim_folder(tmp_path, False, config(2) | searched)
+    assert claim_folder(tmp_path, False, config(2) | searched) == begun, "the sweep is resumed"
 
 
 def test_a_changed_space_is_named_by_its_keys(tmp_path: Path) -> None:

@@ -102,12 +102,8 @@ class Output:
     def place(self, part: str, file: str, name: str) -> None:
         """Give a file of a part's folder, which was fetched, its name in the output."""
         if self._publication is None:
-            source, target = self.parts / part / file, self.folder / name
-            try:
-                link_or_copy(source, target)
-            except FileExistsError:
-                with whole_file(target) as path:
-                    shutil.copyfile(source, path)
+            with whole_file(self.folder / name) as path:
+                link_or_copy(self.parts / part / file, path)
             return
         entry = self._fetched[part][file]
         self._publication.elsewhere[name] = replace(entry, object=f"{PARTS}/{part}/{entry.object}")
