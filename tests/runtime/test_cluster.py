@@ -41,6 +41,39 @@ def test_a_ray_of_this_machine_starts_works_and_ends_without_a_word(tmp_path: Pa
     assert (done.returncode, done.stdout, done.stderr) == (0, "42\n", "")
 
 
+COMMAND = """
+import time
+import ray
+from rayner.cli.printing import logs_on_stderr, print_result
+from rayner.runtime.cluster import ensure_ray
+
+@ray.remote
+class Worker:
+    def answer(self):
+        print("said by each")
+        return 42
+
+with logs_on_stderr():
+    ensure_ray()
+    workers = [Worker.remote() for _ in range(2)]
+    answers = ray.get([worker.answer.remote() for worker in workers])
+    time.sleep(1)  # what they print takes its time, more so on a loaded machine
+print_result(answers, True, print)
+"""
+
+
+@pytest.mark.faults
+def test_nothing_that_workers_print_comes_after_the_result() -> None:
+    """Ray holds back what several of them print until it ends, and then prints it on standard output."""
+    known = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    known |= {"PYTHONPATH": os.pathsep.join(sys.path), "RAY_AUTH_MODE": "disabled"}
+    done = subprocess.run(
+        [sys.executable, "-c", COMMAND], env=known, capture_output=True, text=True, timeout=300
+    )
+    assert (done.returncode, done.stdout) == (0, "[42, 42]\n"), done.stderr
+    assert "said by each" in done.stderr
+
+
 def test_a_ray_that_does_not_start_in_time_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     import ray
 

@@ -77,16 +77,31 @@ class _Visible(logging.Formatter):
 
 
 @contextlib.contextmanager
-def logs_on_stderr() -> Iterator[None]:
-    """Send the prints and logs of the work of a command to standard error."""
+def logs_on_stderr(keep_ray: bool = False) -> Iterator[None]:
+    """Send the prints and logs of the work of a command to standard error.
+
+    Args:
+        keep_ray: a cluster that the command has joined or started is needed still. Else it is left here:
+            what its workers have printed comes until then.
+    """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Visible("%(asctime)s %(message)s", "%H:%M:%S"))
     logging.basicConfig(handlers=[handler])
     logging.getLogger("rayner").setLevel(logging.INFO)
     # It prints its lines itself.
     logging.getLogger("huggingface_hub").propagate = False
+    had_ray = _has_ray()
     with contextlib.redirect_stdout(sys.stderr):
         yield
+        if _has_ray() and not (had_ray or keep_ray):
+            from rayner.runtime.cluster import leave_ray
+
+            leave_ray()
+
+
+def _has_ray() -> bool:
+    ray = sys.modules.get("ray")
+    return ray is not None and ray.is_initialized()
 
 
 @contextlib.contextmanager

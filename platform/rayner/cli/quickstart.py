@@ -41,7 +41,7 @@ def quickstart(
 ) -> None:
     """Train, score, index, annotate and serve on the example data. Takes a few minutes."""
     with ExitStack() as running:
-        with logs_on_stderr():
+        with logs_on_stderr(keep_ray=serve):
             from rayner.serving.quickstart import quickstart, wait_until_stopped
 
             result = running.enter_context(quickstart(out, overrides or []))

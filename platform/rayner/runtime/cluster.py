@@ -8,6 +8,7 @@ import math
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -75,6 +76,15 @@ def ensure_ray() -> None:
             hint = "try again when this machine has less to do"
             raise RaynerError(f"Ray did not start on this machine within 30 s; {hint}") from error
     _terminated_as_interrupted()
+
+
+def leave_ray() -> None:
+    """Leave the cluster, of which nothing is printed afterwards; one that this process started ends."""
+    import ray
+
+    # As long as Ray waits where a process ends: prints of workers come a moment later.
+    time.sleep(0.5)
+    ray.shutdown()
 
 
 def _terminated_as_interrupted() -> None:
