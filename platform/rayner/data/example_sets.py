@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from rayner.errors import InputError
 from rayner.files.fetching import local
 
+INDEX, REJECTS, MANIFEST = "index.parquet", "rejects.jsonl", "manifest.json"
 ROWS_PER_GROUP = 32
 CACHE_BYTES = 512 * 2**20
 OPEN_FILES = 64
@@ -42,10 +43,10 @@ class ExampleSet:
         # Of a set at a URI, what another machine has fetched is fetched here.
         self.folder = local(folder)
         try:
-            self.manifest: dict[str, Any] = json.loads((self.folder / "manifest.json").read_text("utf-8"))
+            self.manifest: dict[str, Any] = json.loads((self.folder / MANIFEST).read_text("utf-8"))
         except FileNotFoundError:
             raise InputError(str(folder), "no finished example set", "build it again") from None
-        index = pq.read_table(self.folder / "index.parquet")
+        index = pq.read_table(self.folder / INDEX)
         self.lengths: np.ndarray = index["length"].to_numpy()
         self.groups: np.ndarray | None = None
         """The group of each example (str or None), or None where no example has one."""

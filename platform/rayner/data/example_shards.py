@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import BaseModel
 
-from rayner.data.example_sets import ROWS_PER_GROUP, shard_path
+from rayner.data.example_sets import INDEX, MANIFEST, REJECTS, ROWS_PER_GROUP, shard_path
 from rayner.data.plans import ranges
 from rayner.errors import RaynerError
 from rayner.files.hashes import sha256_of_files
@@ -140,9 +140,9 @@ def finish(folder: Path, key: str, shards: Sequence[int]) -> None:
     index = index.add_column(0, "row", pa.array(ranges(np.zeros_like(sizes), sizes), pa.int32()))
     index = index.add_column(0, "shard", pa.array(np.repeat(np.arange(len(sizes)), sizes), pa.int32()))
     # Read whole: of small row groups, the footer alone would take more memory than the rows.
-    _write_table(index, folder / "index.parquet", max(1, len(index)))
+    _write_table(index, folder / INDEX, max(1, len(index)))
     rejects = b"".join(path.read_bytes() for path in rejected)
-    write_bytes(folder / "rejects.jsonl", rejects)
+    write_bytes(folder / REJECTS, rejects)
     manifest = {
         "version": VERSION,
         "key": key,
@@ -152,7 +152,7 @@ def finish(folder: Path, key: str, shards: Sequence[int]) -> None:
         "shards": len(shards),
         "rejected": rejects.count(b"\n"),
     }
-    write_json(folder / "manifest.json", manifest)
+    write_json(folder / MANIFEST, manifest)
     for path in (*parts, *rejected):
         path.unlink()
     drop_partials(folder)

@@ -27,7 +27,8 @@ LOOKED_AT = 5
 """How many files of one folder and suffix are opened to tell their format."""
 
 _DOCUMENTATION = ("readme", "license", "licence", "source", "changelog", "rejects")
-OF_A_CONVERSION = ("counts.json", "losses.jsonl", "rejects.jsonl")
+COUNTS, LOSSES, REJECTS = "counts.json", "losses.jsonl", "rejects.jsonl"
+OF_A_CONVERSION = (COUNTS, LOSSES, REJECTS)
 """What `corpus convert` leaves beside the documents."""
 _TEXT_SUFFIXES = (
     "",

@@ -23,14 +23,13 @@ from rayner.runtime.annotation.block import Also, BlockAnnotator, Model
 from rayner.runtime.annotation.execution import ToRead, run_here, run_on_ray
 from rayner.runtime.annotation.finish import finish
 from rayner.runtime.annotation.input_shards import Addition, Left, find_sources, shards_of
-from rayner.runtime.annotation.output_folder import ANNOTATION_SCHEMA, WORK, Output
+from rayner.runtime.annotation.output_folder import ANNOTATION_SCHEMA, PRECISION, WORK, Output
 from rayner.runtime.annotation.pools import PoolSettings, pool_of, with_memory
 from rayner.runtime.run_folder import check_apart
 from rayner.tasks.stages import PipelineSettings, read_pipeline
 
 LAYOUT = "1"
 """To be raised when files are cut into blocks in another way: a run must not go on with other blocks."""
-PRECISION = f"{WORK}/precision.json"
 _NAMED = 3
 """Of files that are left aside, how many are named."""
 SECONDS_BETWEEN_CHECKS = 20.0

@@ -25,16 +25,26 @@ from rayner.runtime.annotation.input_shards import (
     grown,
     shards_of,
 )
-from rayner.runtime.annotation.output_folder import INPUTS, REJECTS, SUMMARY, WORK, Output, at_once
+from rayner.runtime.annotation.output_folder import (
+    BEFORE,
+    DUPLICATES,
+    FILES,
+    INPUTS,
+    PRECISION,
+    REJECTS,
+    SETTINGS,
+    SUMMARY,
+    WORK,
+    Output,
+    at_once,
+)
 
 _DOCUMENTS = r"documents-\d{5,}-\d{5,}\.parquet"
 _OURS = re.compile(rf"{_DOCUMENTS}|_jsonl|_brat|_rejects\.jsonl|_inputs\.arrow|_annotation\.json|\.work")
 _OF_WORK = {
-    *("settings.json", "inputs.arrow", "before.json", "precision.json", "duplicates.json"),
+    *(name.removeprefix(f"{WORK}/") for name in (SETTINGS, FILES, BEFORE, PRECISION, DUPLICATES)),
     *("blocks", "shards", "attempts", "duplicates"),
 }
-_SETTINGS = f"{WORK}/settings.json"
-_FILES = f"{WORK}/inputs.arrow"
 _REMOVED = {"removed": "to begin anew"}
 """The settings of an annotation whose removal was begun."""
 _FRESH = "name another folder, or start over with --fresh"
@@ -65,7 +75,7 @@ def begin(
     """
     entries = _names(output.place)
     summary = output.summary()
-    of_work = _settings_in(output.read_json(output.place.below(_SETTINGS)))
+    of_work = _settings_in(output.read_json(output.place.below(SETTINGS)))
     earlier = of_work or _settings_in(summary.get("settings"))
     if not earlier:
         _check_own(output, entries, fresh)
@@ -77,7 +87,7 @@ def begin(
         with _writing(output):
             _remove(output, entries)
     else:
-        known = _read_additions(output, _FILES if of_work else INPUTS, is_done)
+        known = _read_additions(output, FILES if of_work else INPUTS, is_done)
         additions = None if known is None else grown(known, sources)
         _check_settings(output, earlier, wanted, additions is not None)
         is_same = additions is None or sum(len(a.sources) for a in additions) == len(known or ())
@@ -95,9 +105,9 @@ def begin(
         output.place.drop_partials()
         for name in ("_jsonl", "_brat", WORK):
             output.place.below(name).drop_partials(recursive=True)
-        _write_additions(output.place.below(_FILES), additions)
+        _write_additions(output.place.below(FILES), additions)
         # Last: with them, all else is there.
-        output.write_json(output.place.below(_SETTINGS), wanted)
+        output.write_json(output.place.below(SETTINGS), wanted)
     return additions
 
 
@@ -133,7 +143,7 @@ def _check_own(output: Output, entries: Collection[str], fresh: bool) -> None:
     has_documents = any(name.startswith("documents-") for name in entries)
     is_work = WORK in entries and _is_work(output.place.below(WORK))
     of_end = INPUTS in entries and (has_documents or SUMMARY in entries)
-    if of_end or (is_work and output.place.below(_FILES).info().type == fs.FileType.File):
+    if of_end or (is_work and output.place.below(FILES).info().type == fs.FileType.File):
         if has_documents and not fresh:
             what = "holds an annotation that has lost its settings, as after a power cut"
             raise _refused(output, what, _FRESH)
@@ -171,7 +181,7 @@ def _remove(output: Output, entries: Collection[str]) -> None:
     then goes what says that it is finished, and the note goes last."""
     ours = [name for name in entries if _OURS.fullmatch(name)]
     if ours:
-        output.write_json(output.place.below(_SETTINGS), _REMOVED)
+        output.write_json(output.place.below(SETTINGS), _REMOVED)
     for name in sorted({*ours, WORK} if ours else (), key=lambda name: (name == WORK, name != SUMMARY, name)):
         output.place.below(name).delete()
 
@@ -215,7 +225,7 @@ def _keep_as_before(output: Output, summary: Mapping[str, Any], additions: Itera
     output.place.below(WORK).delete()
     rejects = output.place.below(REJECTS).info().size or 0
     before = {**summary, "shards": len(shards_of(additions)), "bytes_of_rejects": rejects}
-    output.write_json(output.place.below(f"{WORK}/before.json"), before)
+    output.write_json(output.place.below(BEFORE), before)
 
 
 def _forget_damaged(output: Output) -> None:

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from rayner.data.writers.brat import file_name
 from rayner.files.places import Place
 from rayner.runtime.annotation.block import second
-from rayner.runtime.annotation.output_folder import WORK, Output, at_once, damaged, whole
+from rayner.runtime.annotation.output_folder import DUPLICATES, WORK, Output, at_once, damaged, whole
 from rayner.runtime.repeated_ids import by_block, repeated
 
 
@@ -31,7 +31,7 @@ def drop_duplicates(output: Output, blocks: Sequence[str], documents: int) -> fr
     Returns:
         The blocks that lose documents: `decision` says which.
     """
-    marker = output.place.below(f"{WORK}/duplicates.json")
+    marker = output.place.below(DUPLICATES)
     known = output.read_json(marker)
     decided = list(known.get("blocks", ()))
     if known.get("of") != len(blocks):

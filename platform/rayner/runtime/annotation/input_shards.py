@@ -17,7 +17,7 @@ from pyarrow import fs
 from rayner.data.example_shards import canonical_digest
 from rayner.data.readers import files
 from rayner.data.readers.base import as_written
-from rayner.data.readers.detect import OF_A_CONVERSION, is_documentation
+from rayner.data.readers.detect import COUNTS, OF_A_CONVERSION, is_documentation
 from rayner.errors import CorpusError, InputError
 from rayner.files.manifests import Manifest, find_manifest
 from rayner.files.places import Place, place_of
@@ -310,7 +310,7 @@ def _is_silent(file: _File, names: Collection[str]) -> bool:
         return True
     path = Path(file.name)
     if path.name in OF_A_CONVERSION:
-        return str(path.with_name("counts.json")) in names
+        return str(path.with_name(COUNTS)) in names
     own = next((depth for depth, part in enumerate(path.parts) if part.startswith("_")), None)
     if own is not None:
         home = "/".join(path.parts[:own])

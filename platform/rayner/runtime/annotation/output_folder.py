@@ -37,6 +37,8 @@ SUMMARY = "_annotation.json"
 REJECTS = "_rejects.jsonl"
 INPUTS = "_inputs.arrow"
 WORK = ".work"
+SETTINGS, FILES, BEFORE = f"{WORK}/settings.json", f"{WORK}/inputs.arrow", f"{WORK}/before.json"
+PRECISION, DUPLICATES = f"{WORK}/precision.json", f"{WORK}/duplicates.json"
 WRITER = "_writer"
 
 ANNOTATION_SCHEMA = pa.schema(
@@ -129,7 +131,7 @@ class Output:
 
         Its summary, `shards` and `bytes_of_rejects`; empty where this is a first one.
         """
-        return self.read_json(self.place.below(f"{WORK}/before.json"))
+        return self.read_json(self.place.below(BEFORE))
 
     def blocks(self) -> list[str]:
         """The names of the blocks that are done, in order."""
@@ -162,11 +164,10 @@ class Output:
 
     def end(self, result: Mapping[str, Any]) -> None:
         """Say that all is done, with the counts."""
-        work = self.place.below(WORK)
-        self.place.below(INPUTS).write(work.below("inputs.arrow").read() or b"")
-        settings = self.read_json(work.below("settings.json"))
+        self.place.below(INPUTS).write(self.place.below(FILES).read() or b"")
+        settings = self.read_json(self.place.below(SETTINGS))
         self.write_json(self.place.below(SUMMARY), {**result, "parts": self.parts(), "settings": settings})
-        work.delete()
+        self.place.below(WORK).delete()
 
     @contextmanager
     def locked(self) -> Iterator[Output]:

@@ -18,6 +18,7 @@ import numpy as np
 from rayner.config import ContextKindSettings, PromptSettings
 from rayner.config.recipe_files import read_settings
 from rayner.data.readers import find_units, read_unit
+from rayner.data.readers.detect import COUNTS, REJECTS
 from rayner.data.schema import UNKNOWN
 from rayner.errors import CorpusError
 from rayner.files.whole import text_file, write_json, write_json_lines
@@ -50,7 +51,6 @@ from rayner.supervision.synthetic_contexts import (
 
 ROWS = "rows.jsonl"
 ANSWERS = "answers.jsonl"
-COUNTS = "counts.json"
 
 log = logging.getLogger(__name__)
 
@@ -147,7 +147,7 @@ def _contexts(
     order = np.random.default_rng(seed).permutation(len(rows))
     with text_file(out / ROWS) as file:
         file.writelines(row_to_json(rows[place]) + "\n" for place in order)
-    write_json_lines(out / "rejects.jsonl", (reject.to_row() for reject in corpus.rejects))
+    write_json_lines(out / REJECTS, (reject.to_row() for reject in corpus.rejects))
     write_json(out / COUNTS, shown | {"left_out_by_text": dict(left_out)})
     shutil.rmtree(out / PARTS, ignore_errors=True)
     return shown

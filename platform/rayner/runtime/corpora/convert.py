@@ -18,6 +18,7 @@ from rayner.config import LabelSettings
 from rayner.counted import counted
 from rayner.data.example_shards import canonical_digest
 from rayner.data.readers import Unit, find_units
+from rayner.data.readers.detect import COUNTS, OF_A_CONVERSION, REJECTS
 from rayner.data.readers.merge import TWICE
 from rayner.data.schema import Document
 from rayner.data.writers import WRITERS
@@ -28,7 +29,6 @@ from rayner.files.working import worked_on
 from rayner.metrics.counts import marked_unknown
 from rayner.metrics.spans import precision_recall_f1
 from rayner.runtime.corpora.kept_parts import (
-    FINISHED,
     SMALL_BYTES,
     Assembled,
     Change,
@@ -53,8 +53,7 @@ SOURCES = (
     *("supervision/agreement", "supervision/*heads", "supervision/pronouns", "supervision/resolvers/*"),
 )
 """The modules by which documents, labels of a dictionary and chains come out as they do."""
-COUNTS = FINISHED
-_BESIDE = frozenset({COUNTS, LOCK, "rejects.jsonl", "losses.jsonl"})
+_BESIDE = frozenset({LOCK, *OF_A_CONVERSION})
 """What lies beside the documents."""
 DOING = "writes this corpus"
 KEYS_OF_LOSSES = ("to", "lost")
@@ -264,7 +263,7 @@ def _nothing(out: Path, to: str, assembled: Assembled) -> CorpusError:
     """The error of a corpus of which nothing can be written."""
     if not assembled.rejected:
         return CorpusError(f"--to {to}", f"holds none of the documents: {', '.join(assembled.lost)}")
-    first = json.loads((out / "rejects.jsonl").read_text("utf-8").split("\n")[0])
+    first = json.loads((out / REJECTS).read_text("utf-8").split("\n")[0])
     return CorpusError(first["where"], first["what"], first["hint"])
 
 

@@ -27,6 +27,7 @@ from rayner.counted import counted
 from rayner.data import scans
 from rayner.data.example_shards import content_hash
 from rayner.data.readers import Reading, Reject, Unit, read_unmerged
+from rayner.data.readers.detect import COUNTS, REJECTS
 from rayner.data.readers.files import is_fault
 from rayner.data.readers.merge import TWICE, join
 from rayner.data.schema import Document
@@ -49,7 +50,7 @@ SMALL_BYTES = 64 * 2**20
 """Inputs below this are read faster in this process than Ray starts."""
 DOCUMENTS = "documents.parquet"
 IDS = "ids.parquet"
-COUNTS, FINISHED = "part.json", "counts.json"
+_PART = "part.json"
 _CUTS = "cuts"
 """The purpose of the folders among those of parts that say where large files were cut."""
 
@@ -157,7 +158,7 @@ def read_parts(
         log.info("%s: going on after %d of %s", label, len(parts) - len(missing), counted(len(parts), "part"))
     for _ in track(mapper(partial(_read_part, change, output.parts), missing), len(missing), label):
         pass
-    output.fetch([part.key for part in parts], {IDS, COUNTS}.__contains__)
+    output.fetch([part.key for part in parts], {IDS, _PART}.__contains__)
 
 
 def assemble(parts: Sequence[Part], output: Output, to: str, mapper: ParallelMap) -> Assembled:
@@ -170,14 +171,14 @@ def assemble(parts: Sequence[Part], output: Output, to: str, mapper: ParallelMap
     taken: list[Taken] = []
     with (
         TemporaryDirectory(prefix="rayner-ids-") as ids,
-        whole_file(output.folder / "rejects.jsonl") as path,
+        whole_file(output.folder / REJECTS) as path,
         path.open("w", encoding="utf-8") as rejects,
     ):
         found = _repeated(parts, output.known, Path(ids))
         upcoming = next(found, None)
         for number, part in enumerate(parts):
             folder = output.known / part.key
-            sidecar = json.loads((folder / COUNTS).read_text("utf-8"))
+            sidecar = json.loads((folder / _PART).read_text("utf-8"))
             told = pq.read_table(folder / IDS, columns=["notes"])["notes"]
             kept, clashes = np.ones(len(told), bool), list[dict[str, Any]]()
             if upcoming is not None and upcoming["block"][0].as_py() == number:
@@ -203,7 +204,7 @@ def assemble(parts: Sequence[Part], output: Output, to: str, mapper: ParallelMap
         # Of an earlier conversion all stays.
         return Assembled(0, mentions, repaired, ignored, rejected, notes, lost)
     # Until all is in its place again, the folder does not count as finished.
-    (output.folder / FINISHED).unlink(missing_ok=True)
+    (output.folder / COUNTS).unlink(missing_ok=True)
     if to == "parquet":
         mentions += take_as_parquet(taken, output, mapper)
     else:
@@ -244,7 +245,7 @@ def _read_into(change: Change, part: Part, folder: Path) -> None:
         "ignored": reading.ignored,
         "rejects": [reject.to_row() for reject in reading.rejects],
     }
-    (folder / COUNTS).write_text(json.dumps(sidecar, default=str), "utf-8")
+    (folder / _PART).write_text(json.dumps(sidecar, default=str), "utf-8")
 
 
 def _changed(reading: Reading, change: Change) -> list[tuple[Document, Notes]]:

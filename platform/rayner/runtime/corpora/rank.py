@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from rayner.config import BaseRecipe
 from rayner.config.base import Precision
 from rayner.data.readers import Reject
+from rayner.data.readers.detect import REJECTS
 from rayner.errors import CheckpointError, CorpusError
 from rayner.files.uris import uri_of
 from rayner.files.whole import whole_file, write_json_lines
@@ -29,7 +30,6 @@ from rayner.tasks.stages import checkpoint_in, suffix
 from rayner.tasks.uncertainty import KnowsUncertainty, Uncertainty, UncertaintyPredictor
 
 RANKING = "ranking"
-REJECTS = "rejects.jsonl"
 FIRST = 10
 """Documents that the summary shows."""
 

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rayner.counted import counted
+from rayner.data.readers.detect import LOSSES
 from rayner.data.schema import Document, documents_from_table
 from rayner.data.writers import WRITERS
 from rayner.files.whole import whole_file, write_json_lines
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     # Not at run time: it brings torch into each process that reads a corpus.
     from rayner.tasks.base import ParallelMap
 
-LOSSES = "losses.jsonl"
 NUMBERED = re.compile(r"documents-\d{5,}\.\w+")
 _ROWS = 256
 _COUNTS = "written.json"

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 import rayner
 from rayner.counted import counted
-from rayner.data.example_sets import ExampleSet
+from rayner.data.example_sets import MANIFEST, REJECTS, ExampleSet
 from rayner.data.example_shards import cut_shards, files_of_shard, finish, is_written, key_of, write_shard
 from rayner.data.warned_once import warn_once
 from rayner.errors import CorpusError
@@ -87,11 +87,11 @@ def build_examples(task: EncoderTask[Any], cache: Path, workers: int = 0) -> Exa
         if uri is not None:
             made = folder
             folder = _at(f"{uri}/{key}", made, lambda: _build(task, units, made, key, workers, shared=False))
-        elif not (folder / "manifest.json").exists():
+        elif not (folder / MANIFEST).exists():
             _build(task, units, folder, key, workers)
     found = ExampleSet(folder)
     if rejected := found.manifest["rejected"]:
-        rejects = folder / "rejects.jsonl"
+        rejects = folder / REJECTS
         left_out = counted(rejected, "item or mention", "items or mentions")
         warn_once(log, f"train: {left_out} left out or changed, see {rejects}")
     return found
@@ -136,8 +136,8 @@ def cache_here(cache: Path) -> Path:
 
 def _at(uri: str, made: Path, build: Callable[[], None]) -> Path:
     """The set at a URI as it lies on this machine; made and put in place if there is none yet."""
-    if not is_there(f"{uri}/manifest.json"):
-        if not (made / "manifest.json").exists():
+    if not is_there(f"{uri}/{MANIFEST}"):
+        if not (made / MANIFEST).exists():
             build()
         Publication(uri).put_first(made)
     found = local(uri)
@@ -166,7 +166,7 @@ def _build(
     """Build a set in a folder, which other nodes see if it is `shared`."""
     partial_folder = folder.with_name(f"{folder.name}.partial")
     partial_folder.mkdir(parents=True, exist_ok=True)
-    if (partial_folder / "manifest.json").exists():
+    if (partial_folder / MANIFEST).exists():
         # Killed when all was there but its name.
         place_folder(partial_folder, folder)
         return
@@ -195,7 +195,7 @@ def _build(
         pass
     finish(partial_folder, key, shards)
     if shards and not len(ExampleSet(partial_folder)):
-        first = (partial_folder / "rejects.jsonl").read_bytes().split(b"\n")[0].decode()
+        first = (partial_folder / REJECTS).read_bytes().split(b"\n")[0].decode()
         shutil.rmtree(partial_folder)
         what = "no example can be made of any item"
         raise CorpusError("train", what + (f"; the first: {first}" if first else ""))
