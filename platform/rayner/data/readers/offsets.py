@@ -8,8 +8,12 @@ from rayner.counted import counted
 from rayner.data.readers.base import Reading
 
 NEAR = 200
-
 _SPACES = str.maketrans("\t\n\r", "   ")
+
+
+def with_spaces(text: str) -> str:
+    """The text with a space for each tab and line end, so that offsets stay."""
+    return text.translate(_SPACES)
 
 
 def holds(text: str, start: int, end: int, surface: str, reading: Reading) -> bool:
@@ -22,7 +26,7 @@ def holds(text: str, start: int, end: int, surface: str, reading: Reading) -> bo
         return bool(found)
     if not found or found.split() != surface.split():
         return False
-    if found.translate(_SPACES) != surface:
+    if with_spaces(found) != surface:
         reading.repaired["white space of a mention's text differs"] += 1
     return True
 

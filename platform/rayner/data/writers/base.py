@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rayner.data.readers.offsets import with_spaces
 from rayner.data.schema import Document, Mention
 
 COLUMNS_OF_A_MENTION = (
@@ -107,11 +108,6 @@ class Written:
         return counts
 
 
-def one_line(text: str) -> str:
-    """The text with a space for each tab and line end, so that offsets stay."""
-    return text.translate(_SPACES)
-
-
 def escaped(document_id: str, unsafe: re.Pattern[str]) -> str:
     """The id with `%` and a number for each character that its format has no place for: two ids stay two."""
     # Only what reads as such a number is escaped too: `100 %` stays.
@@ -120,7 +116,4 @@ def escaped(document_id: str, unsafe: re.Pattern[str]) -> str:
 
 def plain_type(mention: Mention) -> str:
     """The type of a mention as a field of a line holds it."""
-    return one_line(mention.type).strip()
-
-
-_SPACES = str.maketrans("\t\n\r", "   ")
+    return with_spaces(mention.type).strip()

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from rayner.data.readers.base import entity_of
 from rayner.data.readers.brat import NOTE_OF_ID, is_id
+from rayner.data.readers.offsets import with_spaces
 from rayner.data.schema import Document, Mention
-from rayner.data.writers.base import Losses, Written, escaped, one_line
+from rayner.data.writers.base import Losses, Written, escaped
 from rayner.files.whole import text_file
 
 MAX_BYTES = 200
@@ -61,7 +62,7 @@ def _lines(document: Document, losses: Losses) -> Iterator[str]:
         type_ = "_".join(mention.type.split())
         if type_ != mention.type:
             losses.drop_mentions("white space in a type", [mention])
-        surface = one_line(document.text[mention.start : mention.end])
+        surface = with_spaces(document.text[mention.start : mention.end])
         yield f"T{number}\t{type_} {mention.start} {mention.end}\t{surface}\n"
         yield from _entity(mention, number, surface, losses)
 
@@ -73,7 +74,7 @@ def _entity(mention: Mention, number: int, surface: str, losses: Losses) -> Iter
     if entity_of(id_) is None or id_.split() != [id_]:
         losses.drop_mentions("entity_id", [mention])
     elif _RESOURCE_ID.fullmatch(id_):
-        yield f"N{number}\tReference T{number} {id_}\t{one_line(mention.name or surface)}\n"
+        yield f"N{number}\tReference T{number} {id_}\t{with_spaces(mention.name or surface)}\n"
     else:
         note = id_ if is_id(id_) else NOTE_OF_ID + id_
         yield f"#{number}\tAnnotatorNotes T{number}\t{note}\n"

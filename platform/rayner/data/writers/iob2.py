@@ -11,10 +11,11 @@ from pathlib import Path
 
 from rayner.data.readers.base import in_order
 from rayner.data.readers.columns import DOCUMENT_MARK
+from rayner.data.readers.offsets import with_spaces
 from rayner.data.readers.wordtext import join_words
 from rayner.data.schema import Document, Mention, Span
 from rayner.data.words import find_words
-from rayner.data.writers.base import Losses, Written, escaped, one_line, plain_type
+from rayner.data.writers.base import Losses, Written, escaped, plain_type
 from rayner.files.whole import text_file
 
 _UNSAFE = re.compile(r"[\t\n\r]|^\s|\s$")
@@ -74,7 +75,7 @@ def _block(document: Document, losses: Losses) -> tuple[str | None, list[Mention
         if place and sentence_of[place] != sentence_of[place - 1]:
             lines.append("")
             sentences.append([])
-        word = one_line(document.text[start:end])
+        word = with_spaces(document.text[start:end])
         if word.startswith(DOCUMENT_MARK) and (tag == "O" or word != DOCUMENT_MARK):
             losses.drop(f"hyphen of a word {DOCUMENT_MARK}")
             word = word.removeprefix("-")

@@ -8,8 +8,9 @@ from os import PathLike
 from pathlib import Path
 
 from rayner.data.readers.base import entity_of
+from rayner.data.readers.offsets import with_spaces
 from rayner.data.schema import Document, Mention
-from rayner.data.writers.base import Losses, Written, escaped, one_line, plain_type
+from rayner.data.writers.base import Losses, Written, escaped, plain_type
 from rayner.files.whole import text_file
 
 _UNSAFE = re.compile(r"[|\t\n\r]")
@@ -42,9 +43,9 @@ def _block(document: Document, losses: Losses) -> tuple[str, list[Mention]]:
     losses.drop_mentions("mention that ends in a line break", [m for m in document.mentions if m.end > size])
     lines = [f"{id_}|t|{flat_title}", f"{id_}|a|{flat_body}"]
     for mention in held:
-        surface = one_line(document.text[mention.start : mention.end])
+        surface = with_spaces(document.text[mention.start : mention.end])
         type_ = plain_type(mention)
-        entity_id = entity_of(one_line(mention.entity_id or ""))
+        entity_id = entity_of(with_spaces(mention.entity_id or ""))
         if type_ != mention.type:
             losses.drop_mentions("white space in a type", [mention])
         if entity_id != mention.entity_id:
