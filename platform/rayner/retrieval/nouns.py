@@ -13,7 +13,7 @@ import regex
 from rayner.config.documents import NounTagger
 from rayner.errors import InputError
 from rayner.retrieval.same_noun import Tagger
-from rayner.supervision.parsed_heads import SPACY_MODEL
+from rayner.supervision.spacy_pipelines import load_spacy
 
 NLTK_TAGGER = "taggers/averaged_perceptron_tagger_eng"
 HEAD_SHARE = 0.2
@@ -56,7 +56,7 @@ def noun_tagger(name: NounTagger = "light", lemmas: bool = False, where: str = "
                 continue
         return "light", partial(light_nouns, lemmas=lemmas)
     if name == "spacy":
-        return name, partial(_spacy_nouns, _load_spacy(where), lemmas=lemmas)
+        return name, partial(_spacy_nouns, load_spacy(where, ["parser", "ner"]), lemmas=lemmas)
     if name == "nltk":
         return name, partial(_nltk_nouns, _load_nltk(lemmas, where), lemmas=lemmas)
     return name, partial(light_nouns, lemmas=lemmas)
@@ -132,15 +132,6 @@ def _singular(word: str) -> str:
     if lower.endswith("s") and not lower.endswith(("ss", "us", "is")) and len(word) > 3:
         return word[:-1]
     return word
-
-
-def _load_spacy(where: str) -> Any:
-    try:
-        spacy: Any = importlib.import_module("spacy")
-        return spacy.load(SPACY_MODEL, exclude=["parser", "ner"])
-    except (ImportError, OSError):
-        hint = f"pip install spacy, then python -m spacy download {SPACY_MODEL}"
-        raise InputError(where, f"spaCy with the pipeline {SPACY_MODEL} is not installed", hint) from None
 
 
 def _spacy_nouns(pipeline: Any, sentences: Sequence[Sequence[str]], lemmas: bool) -> list[list[str]]:

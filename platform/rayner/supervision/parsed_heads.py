@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 from functools import cache
 from typing import Any, Literal
@@ -11,8 +10,8 @@ from rayner.data.schema import Document, Span
 from rayner.data.sentences import sentences_of
 from rayner.errors import InputError
 from rayner.supervision.agreement import Heads, heads_by_rule
+from rayner.supervision.spacy_pipelines import SPACY_MODEL, load_spacy
 
-SPACY_MODEL = "en_core_web_sm"
 AT_ONCE = 100_000
 """Characters that are parsed at once: the parser takes up to 1 GB for them, and refuses ten times as many."""
 HeadFinder = Literal["auto", "spacy", "rule"]
@@ -74,10 +73,4 @@ def _pieces(document: Document) -> list[Span]:
 
 @cache
 def _pipeline() -> Any:
-    try:
-        spacy: Any = importlib.import_module("spacy")
-        return spacy.load(SPACY_MODEL, exclude=["ner"])
-    except (ImportError, OSError):
-        hint = f"pip install spacy, then python -m spacy download {SPACY_MODEL}"
-        what = f"spaCy with the pipeline {SPACY_MODEL} is not installed"
-        raise InputError("--heads spacy", what, hint) from None
+    return load_spacy("--heads spacy", ["ner"])
