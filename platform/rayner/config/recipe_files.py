@@ -22,7 +22,7 @@ DATA_VARIABLE = "RAYNER_DATA"
 YAML_ERRORS = (yaml.YAMLError, ValueError, RecursionError)
 """What reading YAML raises: also of a date that the calendar lacks, and of lists in lists without end."""
 
-_SURROGATE = re.compile(r"[\ud800-\udfff]")
+SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 S = TypeVar("S", bound=Settings)
 Recipes = Mapping[str, type[BaseRecipe]]
@@ -34,7 +34,7 @@ class _Loader(yaml.SafeLoader):
     surrogate pair, which only an escape can write, and which no file and no tokenizer takes."""
 
     def construct_scalar(self, node: yaml.ScalarNode) -> Any:
-        if isinstance(node.value, str) and _SURROGATE.search(node.value):
+        if isinstance(node.value, str) and SURROGATE.search(node.value):
             what = "half of a surrogate pair is no character"
             raise yaml.constructor.ConstructorError(None, None, what, node.start_mark)
         return super().construct_scalar(node)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,29 @@ def test_what_the_space_searches_may_differ_in_the_recipe(tmp_path: Path) -> Non
     begun = claim_folder(tmp_path, False, config(1) | searched)
     (tmp_path / "trials" / "a").mkdir(parents=True)
     assert claim_folder(tmp_path, False, config(2) | searched) == begun, "the sweep is resumed"
+
+
+def test_what_begins_with_the_name_of_a_searched_key_is_another_one(tmp_path: Path) -> None:
+    searched = {"space": {"loss.outside": "one of all, neighbours"}}
+
+    def weighted(weight: float) -> dict[str, Any]:
+        loss = {"outside": "all", "outside_weight": weight}
+        return config(1) | {"recipe": {"loss": loss}} | searched
+
+    claim_folder(tmp_path, False, weighted(1.0))
+    (tmp_path / "trials" / "a").mkdir(parents=True)
+    with pytest.raises(InputError, match=r"changed: recipe\.loss\.outside_weight; start over"):
+        claim_folder(tmp_path, False, weighted(0.5))
+
+
+@pytest.mark.parametrize(
+    ("section", "free"), [("scaling", True), ("tracking", True), ("scaling_of_others", False)]
+)
+def test_sections_that_change_no_result_are_free(tmp_path: Path, section: str, free: bool) -> None:
+    claim_folder(tmp_path, False, config(1) | {"recipe": {section: {"workers": 1}}})
+    (tmp_path / "trials" / "a").mkdir(parents=True)
+    with contextlib.nullcontext() if free else pytest.raises(InputError, match=section):
+        claim_folder(tmp_path, False, config(1) | {"recipe": {section: {"workers": 2}}})
 
 
 def test_a_changed_space_is_named_by_its_keys(tmp_path: Path) -> None:

@@ -42,6 +42,12 @@ def nowhere():
     return {"training.epochs": tune.randint(3, 3)}
 def unbounded():
     return {"training.learning_rate": tune.randn(1, 0.1)}
+def too_many():
+    return {"training.epochs": tune.randint(1, 10**30)}
+def half_a_character():
+    return {"encoder": ["bert", chr(0xd800)]}
+def leaving():
+    raise SystemExit(0)
 def unordered():
     return {"training.epochs": {1, 2}}
 def together():
@@ -100,6 +106,9 @@ def test_a_space_says_what_it_is_for(file: Path) -> None:
         ("{file}:nowhere", r"training\.epochs: from 3 to 3 is no range"),
         ("{file}:unbounded", r"learning_rate: a distribution that has no bounds.*name a range"),
         ("{file}:unordered", r"training\.epochs: a set in place of a list"),
+        ("{file}:too_many", r"training\.epochs: 1 to 10{30} are more numbers than can be drawn from"),
+        ("{file}:half_a_character", "encoder: half of a surrogate pair is no character"),
+        ("{file}:leaving", "cannot be executed: SystemExit: 0"),
         ("{file}.py", "no such file"),
         ("no.such.module", "no such file or module"),
         ("", "SPACE: no file and no module is named"),
@@ -121,6 +130,10 @@ def test_a_space_that_cannot_be_executed_says_why(tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_text("1 / 0")
     with pytest.raises(InputError, match="ZeroDivisionError"):
         load_space(str(tmp_path / "broken.py"))
+    # Such as any script that is named by mistake: as a success, it would pass for a sweep.
+    (tmp_path / "script.py").write_text("raise SystemExit(0)")
+    with pytest.raises(InputError, match=r"script\.py: cannot be executed: SystemExit: 0"):
+        load_space(str(tmp_path / "script.py"))
 
 
 def test_a_wrong_key_names_the_nearest(file: Path) -> None:
@@ -216,60 +229,6 @@ def test_a_recipe_may_have_a_seed_that_the_search_does_not_know(file: Path) -> N
     assert draws(load_space(str(file)), 2, settings.seed)
     with pytest.raises(InputError, match="seed"):
         resolve_settings(Space("mine", {}), recipe(), seed=-1)
-
-
-def test_what_is_not_given_is_as_the_space_recommends() -> None:
-    space = Space("mine", {}, metric="macro_f1", mode="max", scheduler="asha", search="grid")
-    plain = resolve_settings(Space("mine", {}), recipe())
-    assert (plain.search, plain.scheduler, plain.objectives[0].metric) == ("random", "none", "f1")
-    assert (plain.workers, plain.seed) == (recipe().scaling.workers, recipe().seed)
-    settings = resolve_settings(space, recipe(), trials=None, grace_period=3)
-    assert (settings.search, settings.scheduler, settings.grace_period) == ("grid", "asha", 3)
-    assert [(o.metric, o.mode) for o in settings.objectives] == [("macro_f1", "max")]
-    given = resolve_settings(space, recipe(), ["f1"], search="random", scheduler="none", workers=0)
-    assert (given.search, given.scheduler, given.objectives[0].metric) == ("random", "none", "f1")
-    # Several metrics are searched by Optuna, and no scheduler compares by more than one.
-    several = resolve_settings(space, recipe(), ["f1", "seconds"])
-    assert (several.search, several.scheduler) == ("optuna", "none")
-    with pytest.raises(InputError, match="is for the task 'tagger'"):
-        resolve_settings(Space("mine", {}, task="tagger", metric="top1"), recipe("recognizer"))
-
-
-@pytest.mark.parametrize("said", [{"scheduler": "hyperband"}, {"search": "bayes"}, {"mode": "maximum"}])
-def test_what_a_space_recommends_and_no_sweep_knows_is_told_of_its_file(said: dict[str, str]) -> None:
-    ((name, value),) = said.items()
-    with pytest.raises(InputError, match=f"space mine: its {name.upper()} is '{value}'; one of "):
-        resolve_settings(Space("mine", {}, **said), recipe())
-
-
-def test_a_metric_that_no_task_reports_names_the_nearest() -> None:
-    with pytest.raises(
-        InputError, match="the task tagger does not report 'macrof1'; did you mean 'macro_f1'"
-    ):
-        objectives(["macrof1"], recipe())
-    with pytest.raises(InputError, match="mode 'up'"):
-        objectives(["f1:up"], recipe())
-    found = objectives(["f1", "seconds"], recipe())
-    assert [(o.metric, o.mode) for o in found] == [("f1", "max"), ("seconds", "min")]
-    # The winner is chosen by the first.
-    assert objectives(["seconds", "f1"], recipe()) == found
-    with pytest.raises(InputError, match="name f1, too"):
-        objectives(["seconds"], recipe())
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"trials": 0}, "--trials"),
-        ({"folds": 1}, "at least 2"),
-        ({"scheduler": "halving", "search": "optuna"}, "proposes them one by one"),
-        ({"scheduler": "asha", "objectives": ["f1", "seconds"]}, "compares by one metric"),
-    ],
-)
-def test_settings_that_do_not_go_together(values: dict[str, Any], message: str) -> None:
-    values = values | {"objectives": objectives(values.get("objectives", ["f1"]), recipe())}
-    with pytest.raises(InputError, match=message):
-        sweep_settings(**values)
 
 
 SPACES = [

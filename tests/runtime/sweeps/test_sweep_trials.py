@@ -258,19 +258,21 @@ def test_a_metric_that_no_dev_has_is_told(plan: Plan) -> None:
         conclude_sweep(plan, Corpora([{}], {}, None), read_trials(plan), TrialResources({"CPU": 1}, 1))
 
 
-def test_a_failed_trial_keeps_what_it_goes_on_from(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_may_go_on_keeps_what_it_goes_on_from(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rayner.runtime.sweeps.winner._train_again", lambda *_: {})
-    states = ("finished", "failed")
-    for number, state in enumerate(states, 1):
+    for number, state in enumerate(("finished", "failed", None), 1):
         folder = write_trial(plan, number, {"training.learning_rate": number / 10}, [[0.5] * EPOCHS] * 2)
         (folder / "fold0-seed1" / "last").mkdir()
-        write_outcome(folder, state)
-    conclude_sweep(plan, Corpora([{}], {}, None), read_trials(plan), TrialResources({"CPU": 1}, 1))
+        if state is not None:
+            write_outcome(folder, state)
+    result = conclude_sweep(plan, Corpora([{}], {}, None), read_trials(plan), TrialResources({"CPU": 1}, 1))
+    # More trials were asked for before, and may be again.
+    assert result["trials"] == {"finished": 1, "failed": 1, "unfinished": 1}
     kept = {
         trial.state: [path.name for path in plan.folder(trial.settings).glob("*/last")]
         for trial in read_trials(plan)
     }
-    assert kept == {"finished": [], "failed": ["last"]}
+    assert kept == {"finished": [], "failed": ["last"], "running": ["last"]}
 
 
 def test_an_interval_is_that_of_the_development_items(plan: Plan) -> None:

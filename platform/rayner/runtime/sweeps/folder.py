@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 import uuid
@@ -23,7 +24,7 @@ DATA = "data"
 SPENT = "seconds"
 FREE_KEYS = (
     *(BEGUN, DATA, SPENT, "fixed"),
-    *("recipe.scaling.", "recipe.tracking."),
+    *("recipe.scaling", "recipe.tracking"),
     *("settings.trials", "settings.workers", "settings.max_concurrent", "settings.max_failures"),
 )
 """What may change when a sweep is resumed; with halving not the number of trials. Which keys are fixed
@@ -138,13 +139,13 @@ def _check_config(out: Path, config: Mapping[str, Any]) -> None:
     before, now = dict(_flat(read_config(out))), dict(_flat(config))
     # Its trials are compared with all others.
     halving = now["settings.scheduler"] == '"halving"'
-    free = tuple(key for key in FREE_KEYS if not (halving and key == "settings.trials"))
+    free = {key for key in FREE_KEYS if not (halving and key == "settings.trials")}
     # What the space searches has no effect in the recipe.
-    searched = tuple(f"recipe.{key}" for key in config.get("space", {}) if f"recipe.{key}" in now)
+    free |= {f"recipe.{key}" for key in config.get("space", {}) if f"recipe.{key}" in now}
     changed = sorted(
         key
         for key in before.keys() | now.keys()
-        if before.get(key) != now.get(key) and not key.startswith((*free, *searched))
+        if before.get(key) != now.get(key) and not free.intersection(_and_above(key))
     )
     if changed:
         what = f"holds another sweep; changed: {', '.join(changed[:8])}"
@@ -162,6 +163,11 @@ def _remove(out: Path, names: Iterable[str]) -> None:
             shutil.rmtree(path, ignore_errors=True)
         else:
             path.unlink(missing_ok=True)
+
+
+def _and_above(key: str) -> Iterator[str]:
+    """A key with dots, and the sections that it lies in."""
+    return itertools.accumulate(key.split("."), "{}.{}".format)
 
 
 def _flat(values: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:

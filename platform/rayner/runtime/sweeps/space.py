@@ -7,6 +7,7 @@ import difflib
 import importlib
 import importlib.util
 import itertools
+import json
 import logging
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,7 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from rayner.config import BaseRecipe, Settings
-from rayner.config.recipe_files import with_settings
+from rayner.config.recipe_files import SURROGATE, with_settings
 from rayner.errors import InputError, RecipeError
 from rayner.files.uris import uri_of
 from rayner.runtime.sweeps.domains import (
@@ -79,7 +80,7 @@ def load_space(text: str) -> Space:
         raise InputError(text, what, f"did you mean {near[0]!r}?" if near else "name it as FILE.py:function")
     try:
         domains = build()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise InputError(text, f"cannot be executed: {type(error).__name__}: {error}") from error
     if not isinstance(domains, Mapping):
         raise InputError(text, "is no space", "return a mapping of keys to domains")
@@ -218,7 +219,7 @@ def _module(place: str) -> ModuleType:
             raise InputError(
                 place, "no such file or module", "name it as FILE.py or module:function"
             ) from None
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise InputError(place, f"cannot be imported: {type(error).__name__}: {error}") from error
     if not path.is_file():
         raise InputError(place, "no such file", "name it as FILE.py or module:function")
@@ -228,7 +229,7 @@ def _module(place: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise InputError(place, f"cannot be executed: {type(error).__name__}: {error}") from error
     return module
 
@@ -256,14 +257,20 @@ def _domain(where: str, value: Any) -> Any:
         values = [values]
     if not values:
         raise InputError(where, "a key without any value", "list at least one")
+    if SURROGATE.search(json.dumps(values, ensure_ascii=False, default=str)):
+        raise InputError(where, "half of a surrogate pair is no character", "write the character itself")
     # Lists, as trials have them: Optuna does not find a tuple among its values again.
     return tune.choice([plain(one) for one in values])
 
 
 def _refuse_range(where: str, domain: Any) -> None:
+    from ray.tune.search.sample import Integer
+
     if not hasattr(domain, "lower"):
         return
     low, high = domain.lower, domain.upper
+    if isinstance(domain, Integer) and not -(2**63) <= low <= high <= 2**63:
+        raise InputError(where, f"{low} to {high} are more numbers than can be drawn from", "draw from fewer")
     if math.isinf(low) or math.isinf(high):
         hint = "name a range, such as tune.uniform(LOW, HIGH), or list values"
         raise InputError(where, "a distribution that has no bounds, as no value of a recipe may be", hint)

@@ -109,6 +109,9 @@ def resolve_settings(
 
 def _check_recommended(space: Space) -> None:
     """Refuse what the file of a space recommends and no sweep knows, where the file says it."""
+    if space.metric is not None and not isinstance(space.metric, str):
+        hint = "one name as a text; several are given with --metric"
+        raise InputError(f"space {space.name}", f"its METRIC is {space.metric!r}", hint)
     for name, value, known in (
         ("SEARCH", space.search, get_args(Search)),
         ("SCHEDULER", space.scheduler, get_args(Scheduler)),

@@ -28,7 +28,7 @@ from rayner.runtime.sweeps.sweep_settings import SECONDS
 from rayner.runtime.sweeps.sweep_tracking import link_to_parent
 from rayner.runtime.sweeps.trainable import SECONDS_TO_DIE, set_threads
 from rayner.runtime.sweeps.trial_places import remove_last
-from rayner.runtime.sweeps.trials import RUN_RESULT, Trial, attempt_seed, rank_of
+from rayner.runtime.sweeps.trials import RUN_RESULT, State, Trial, attempt_seed, rank_of
 from rayner.runtime.training.dev_answers import score
 from rayner.runtime.training.run_state import FREE_KEYS
 from rayner.runtime.training.train import train
@@ -63,8 +63,8 @@ def conclude_sweep(
     recipe = with_settings(plan.recipe, best.settings, "best trial")
     write_bytes(plan.out / BEST_RECIPE, (_heading(plan, best) + dump_recipe(recipe)).encode())
     for trial in trials:
-        # One that failed goes on from there, if it is run again.
-        if trial.state != "failed":
+        # One that failed goes on from there, if it is run again; so does one that more trials come to again.
+        if trial.state in ("finished", "stopped"):
             remove_last(plan, trial.name)
     objectives = [objective.metric for objective in plan.settings.objectives]
     result = {
@@ -74,13 +74,18 @@ def conclude_sweep(
         "score": {name: best.last[name] for name in objectives if math.isfinite(best.last[name])},
         "spread": best.spread,
         **_doubt(plan, best, trials),
-        "trials": dict(Counter(trial.state for trial in trials)),
+        "trials": dict(Counter(_at_the_end(trial.state) for trial in trials)),
         "winner": _train_again(plan, corpora, best, resources),
     }
     if len(objectives) > 1:
         signs = {o.metric: 1 if o.mode == "max" else -1 for o in plan.settings.objectives}
         result["pareto"] = [_row(trial, objectives) for trial in pareto_of(finished, signs)]
     return result
+
+
+def _at_the_end(state: State) -> str:
+    """What became of a trial; one that had begun is not run on where a resumption asks for fewer."""
+    return "unfinished" if state in ("pending", "running", "paused") else state
 
 
 def interval_of(plan: Plan, trial: Trial) -> tuple[float, float] | None:
