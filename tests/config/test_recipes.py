@@ -102,6 +102,8 @@ def test_a_key_of_another_task_is_unknown(tmp_path: Path) -> None:
         ({"seed": 2**63}, r"seed: .*less than 9223372036854775808"),
         ({"windows": {"length": 0}}, r"windows\.length: "),
         ({"scaling": {"workers": 4, "max_workers": 2}}, "max_workers 2 is below workers 4"),
+        ({"scaling": {"gpus_per_worker": 1.5}}, r"gpus_per_worker 1\.5 is neither whole nor below 1"),
+        ({"scaling": {"cpus_per_worker": 1e-5}}, r"cpus_per_worker 1e-05 is less than Ray counts"),
     ],
 )
 def test_what_is_missing_or_wrong_is_named(tmp_path: Path, changes: dict[str, Any], message: str) -> None:

@@ -8,13 +8,14 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rayner.errors import InputError, RaynerError
-from rayner.runtime.cluster import ensure_ray
+from rayner.runtime.cluster import ensure_ray, quiet_ray_data
 
 WORK = """
 import ray
@@ -72,6 +73,52 @@ def test_nothing_that_workers_print_comes_after_the_result() -> None:
     )
     assert (done.returncode, done.stdout) == (0, "[42, 42]\n"), done.stderr
     assert "said by each" in done.stderr
+
+
+INTERRUPTED = """
+import time
+from rayner.cli.app import app, main
+from rayner.runtime.cluster import ensure_ray
+
+@app.command()
+def wait():
+    ensure_ray()
+    print("begun", flush=True)
+    time.sleep(300)
+
+main(["wait"])
+"""
+
+
+@pytest.mark.faults
+def test_ctrl_c_again_and_again_lets_ray_end() -> None:
+    known = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    known |= {"PYTHONPATH": os.pathsep.join(sys.path), "RAY_AUTH_MODE": "disabled"}
+    command = [sys.executable, "-c", INTERRUPTED]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, env=known, stdout=pipe, stderr=pipe, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
+        process.send_signal(signal.SIGINT)
+        while process.poll() is None:
+            time.sleep(0.2)
+            process.send_signal(signal.SIGINT)
+        assert process.communicate() == ("", "error: interrupted\n")
+    assert process.returncode == 130
+
+
+def test_ray_data_waits_for_a_block_and_is_put_back() -> None:
+    from ray.data import DataContext
+
+    def settings() -> list[Any]:
+        context = DataContext.get_current()
+        waits = context.execution_no_progress_timeout_s
+        return [context.target_max_block_size, context.custom_execution_callback_classes, waits]
+
+    before = settings()
+    with quiet_ray_data(1, str):
+        assert settings() == [1, [*before[1], str], -1]
+    assert settings() == before
 
 
 def test_a_ray_that_does_not_start_in_time_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

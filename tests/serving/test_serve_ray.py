@@ -17,10 +17,10 @@ import yaml
 
 import rayner
 from rayner.data.schema import Entity
-from rayner.errors import InputError
+from rayner.errors import InputError, RaynerError
 from rayner.retrieval.index_folder import remove_entities, version_of_index
 from rayner.serving.application import NAME
-from rayner.serving.application_settings import ServeSettings
+from rayner.serving.application_settings import ModelSettings, ServeSettings
 from rayner.serving.deployment import failed_change_of
 from rayner.serving.launch import Served, metrics_address
 from rayner.tasks.checkpoint import version_of
@@ -56,7 +56,7 @@ class Service:
             }
         )
         self.served = Served()
-        self.served.deploy(self.settings)
+        self.served.change(self.settings)
 
     def composed(self, pipeline: str) -> ServeSettings:
         """A copy of the pipeline, each stage of it a deployment."""
@@ -70,7 +70,7 @@ class Service:
     def change(self, **changes: Any) -> None:
         """Bring the application to other settings and wait until they are in force."""
         self.settings = ServeSettings.model_validate({**self.settings.model_dump(), **changes})
-        self.served.deploy(self.settings)
+        self.served.change(self.settings)
 
     def replicas(self, **changes: Any) -> dict[str, Any]:
         return {"replicas": {**self.settings.replicas.model_dump(), **changes}}
@@ -184,14 +184,24 @@ def test_models_that_do_not_load_change_nothing(served: Service, tmp_path: Path)
     broken = recognizer_folder(tmp_path / "broken", 60)
     (broken / "model.safetensors").write_bytes(b"cut short")
     before = served.version()
-    served.change(checkpoint=str(broken))
+    with pytest.raises(RaynerError, match="cut short"):
+        served.change(checkpoint=str(broken))
     wait_for(lambda: requests.get(served.url("/v1/models"), timeout=30).json()["failed_change"])
     assert "cut short" in (failed_change_of(NAME) or "")
+    assert target().checkpoint == str(served.old), "what a replica loads that starts now"
     assert served.version() == before
     assert requests.post(served.url("/v1/recognize"), json=BODY, timeout=60).status_code == 200
     served.change(checkpoint=str(served.old))
     wait_for(lambda: requests.get(served.url("/v1/models"), timeout=30).json()["failed_change"] is None)
     assert failed_change_of(NAME) is None
+
+
+def target() -> ModelSettings:
+    """What Serve tells the replicas of this test's application."""
+    from ray.serve.context import _get_global_client
+
+    deployment = _get_global_client().get_serve_details()["applications"][NAME]["deployments"][NAME]
+    return ModelSettings.model_validate(deployment["deployment_config"]["user_config"])
 
 
 def test_applications_leave_each_other_alone_and_a_composed_one_has_the_answers_of_predict(

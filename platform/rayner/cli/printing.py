@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import errno
 import gc
 import json
 import logging
 import shlex
+import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
@@ -162,7 +164,8 @@ def command(*words: object) -> str:
 def errors_as_status() -> Iterator[None]:
     """Exit with one line for what the user can correct; anything else keeps its traceback.
 
-    The status is 2 for an input or a usage that the user can correct, 1 for another error of rayner.
+    The status is 2 for an input or a usage that the user can correct, 1 for another error of rayner. From
+    then on Ray, which ends with the process, is let end.
     """
     try:
         yield
@@ -181,6 +184,16 @@ def errors_as_status() -> Iterator[None]:
         fail(f"{error.filename or 'the output'}: {what}; name a place that can be written to", 2)
     except typer.Abort:
         fail("interrupted", 1)
+    finally:
+        # The last that is registered is the first that is called.
+        atexit.unregister(_let_end)
+        atexit.register(_let_end)
+
+
+def _let_end() -> None:
+    """Ray takes some seconds to end, in which a second Ctrl-C would break off its C++."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def fail(message: str, status: int) -> NoReturn:

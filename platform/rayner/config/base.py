@@ -26,6 +26,21 @@ AskedPrecision = Literal["float32", "bfloat16", "float16", "auto"] | None
 a GPU that has it."""
 
 
+LEAST_OF_A_RESOURCE = 0.0001
+"""The least that Ray counts of a CPU or a GPU."""
+
+
+def resource_fault(cpus: float, gpus: float) -> tuple[Literal["cpus", "gpus"], str] | None:
+    """Which of the resources of a process Ray refuses, and why; None where it takes them."""
+    if gpus > 1 and gpus != int(gpus):
+        return "gpus", f"{gpus:g} is neither whole nor below 1"
+    if 0 < cpus < LEAST_OF_A_RESOURCE:
+        return "cpus", f"{cpus:g} is less than Ray counts: at least {LEAST_OF_A_RESOURCE}"
+    if 0 < gpus < LEAST_OF_A_RESOURCE:
+        return "gpus", f"{gpus:g} is less than Ray counts: at least {LEAST_OF_A_RESOURCE}"
+    return None
+
+
 class Settings(BaseModel):
     """A frozen part of a recipe that knows its keys."""
 
@@ -135,6 +150,8 @@ class ScalingSettings(Settings):
     def _range(self) -> ScalingSettings:
         if self.max_workers is not None and self.max_workers < max(self.workers, 1):
             raise ValueError(f"max_workers {self.max_workers} is below workers {self.workers}")
+        if fault := resource_fault(self.cpus_per_worker, self.gpus_per_worker):
+            raise ValueError(f"{fault[0]}_per_worker {fault[1]}")
         return self
 
 

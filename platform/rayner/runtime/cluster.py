@@ -176,7 +176,7 @@ def has_state_api() -> bool:
 
 @contextlib.contextmanager
 def quiet_ray_data(block_bytes: int | None = None, *callbacks: type) -> Iterator[None]:
-    """Within it Ray Data shows no progress and says nothing but errors.
+    """Within it Ray Data shows no progress, says nothing but errors, and waits as long as a block takes.
 
     Args:
         block_bytes: above which a block is divided; None leaves it as it is.
@@ -185,20 +185,25 @@ def quiet_ray_data(block_bytes: int | None = None, *callbacks: type) -> Iterator
     import ray
 
     context = ray.data.DataContext.get_current()
-    before = context.target_max_block_size, context.enable_progress_bars
-    callbacks_before = context.custom_execution_callback_classes
+    changes: dict[str, Any] = {
+        "enable_progress_bars": False,
+        # A block of a large model may take longer than its half an hour; nodes that went are looked for.
+        "execution_no_progress_timeout_s": -1,
+        "custom_execution_callback_classes": [*context.custom_execution_callback_classes, *callbacks],
+    }
+    if block_bytes is not None:
+        changes["target_max_block_size"] = block_bytes
+    before = {name: getattr(context, name) for name in changes}
     logger = logging.getLogger("ray.data")
     level = logger.level
-    context.enable_progress_bars = False
-    context.custom_execution_callback_classes = [*callbacks_before, *callbacks]
-    if block_bytes is not None:
-        context.target_max_block_size = block_bytes
+    for name, value in changes.items():
+        setattr(context, name, value)
     logger.setLevel(logging.ERROR)
     try:
         yield
     finally:
-        context.target_max_block_size, context.enable_progress_bars = before
-        context.custom_execution_callback_classes = callbacks_before
+        for name, value in before.items():
+            setattr(context, name, value)
         logger.setLevel(level)
 
 

@@ -9,13 +9,12 @@ from typing import Annotated, Self
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_validator
 
 from rayner.config import Settings
-from rayner.config.base import AskedPrecision
+from rayner.config.base import AskedPrecision, resource_fault
 from rayner.config.recipe_files import parse_settings as parse_settings
 from rayner.config.recipe_files import read_yaml
 from rayner.errors import RecipeError
 
 ModelName = Annotated[str, Field(min_length=1, max_length=100)]
-_LEAST = 0.0001
 """The smallest part of a CPU or a GPU that Ray counts."""
 
 
@@ -47,6 +46,8 @@ class ModelSettings(Settings):
     """Further knowledge bases, by the name that requests use."""
     revision: str = ""
     """Any text; another one makes the replicas look at the same files and folders again."""
+    refused: str | None = None
+    """Why later settings did not come in: `rayner serve` says so where it has gone back to these."""
 
     @model_validator(mode="after")
     def _something(self) -> ModelSettings:
@@ -128,11 +129,8 @@ class StageReplicas(Settings):
     def _range(self) -> Self:
         if self.max < self.min:
             raise ValueError(f"max {self.max} is below min {self.min}")
-        if self.gpus > 1 and self.gpus != int(self.gpus):
-            raise ValueError(f"gpus {self.gpus} is neither whole nor below 1")
-        for name, number in (("cpus", self.cpus), ("gpus", self.gpus)):
-            if 0 < number < _LEAST:
-                raise ValueError(f"{name} {number} is less than Ray counts: at least {_LEAST}, or 0")
+        if fault := resource_fault(self.cpus, self.gpus):
+            raise ValueError(" ".join(fault))
         return self
 
 

@@ -63,7 +63,7 @@ def serve_forever(path: Path, name: str = NAME, route_prefix: str = "/") -> dict
 
 def _serve(served: Served, settings: ServeSettings, path: Path) -> str:
     try:
-        served.deploy(settings)
+        served.change(settings)
         address = served.address()
         # Not before: Ray puts handlers of its own in their place when it starts.
         with signals() as (stop, reload):
@@ -114,6 +114,9 @@ class Served:
     _memory: Mapping[str, float] | None = None
     _names: Sequence[str] = ()
     _readings: int = 0
+    _asked_for: ServeSettings | None = None
+    """What Serve was told last, which a new replica loads."""
+    _in_force: ServeSettings | None = None
 
     def deploy(self, settings: ServeSettings, interrupted: Callable[[], bool] = lambda: False) -> bool:
         """Start the application, or bring the running one to these settings; returns when it runs.
@@ -148,9 +151,48 @@ class Served:
         settings = self._placed(settings)
         check_room(settings)
         target = serve.RunTarget(application_of(settings), self.name, self.route_prefix)
+        self._asked_for = settings
         # Not `deploy_apps`, which takes away every other application that was deployed from a file.
         serve.run_many([target], wait_for_applications_running=False)
         return _wait(self.name, interrupted)
+
+    def change(self, settings: ServeSettings, interrupted: Callable[[], bool] = lambda: False) -> bool:
+        """`deploy` settings; where their models do not load, those before them again.
+
+        Raises:
+            InputError, RaynerError: as `deploy`, or the models do not load.
+        """
+        try:
+            if not self.deploy(settings, interrupted):
+                return False
+        except RaynerError as error:
+            self._go_back(str(error), interrupted)
+            raise
+        if failed := self._failed_change():
+            self._go_back(failed, interrupted)
+            raise RaynerError(failed)
+        self._in_force = self._asked_for
+        return True
+
+    def _go_back(self, refused: str, interrupted: Callable[[], bool]) -> None:
+        # Else each new replica would load what does not load.
+        before = self._in_force
+        if before is None or self._asked_for is before:
+            return
+        if not before.stages:
+            # With stages it would replace their replicas, of which some have not changed yet.
+            before = before.model_copy(update={"refused": refused})
+        try:
+            self.deploy(before, interrupted)
+        except RaynerError as error:
+            log.error("what ran does not start either: %s", error)
+        self._asked_for = self._in_force
+
+    def _failed_change(self) -> str | None:
+        """Why the replicas have kept the models that they had; None where there is no replica to ask, as the
+        first one loads what Serve was told last."""
+        found = _client().get_serve_details()["applications"][self.name]["deployments"][NAME]["replicas"]
+        return failed_change_of(self.name) if any(one["state"] == "RUNNING" for one in found) else None
 
     def address(self) -> str:
         """Where it answers once it is deployed: Serve listens as it was started, maybe by another file."""
@@ -270,22 +312,14 @@ def _reason(messages: list[str]) -> str:
 
 
 def _reload(served: Served, path: Path, interrupted: Callable[[], bool]) -> None:
-    then = "what ran goes on"
     try:
-        settings = served.read_again(checked(path))
-        if settings.stages:
-            then = "while stages have different models, requests are answered 503"
-        if served.deploy(settings, interrupted):
-            # Without a replica there is none to ask, and the first one loads what the file says.
-            if settings.replicas.min and (failed := failed_change_of(served.name)):
-                log.error("%s; %s", failed, then)
-            else:
-                log.info("%s is in force", path)
-    except (InputError, RaynerError) as error:
-        log.error("%s; %s", error, then)
+        if served.change(served.read_again(checked(path)), interrupted):
+            log.info("%s is in force", path)
+    except RaynerError as error:
+        log.error("%s; what ran goes on", error)
     except Exception:
         # Whatever it was, the service goes on answering.
-        log.exception("the change of %s failed; %s", path, then)
+        log.exception("the change of %s failed; what ran goes on", path)
 
 
 def _is_here(path: str) -> bool:

@@ -121,6 +121,8 @@ class Service:
     async def _load(self, settings: ModelSettings | Mapping[str, Any]) -> None:
         async with self._loading:
             try:
+                if not isinstance(settings, ModelSettings):
+                    settings = parse_settings(ModelSettings, settings, "user_config")
                 new = await self._loaded(settings)
             except Exception as error:
                 self.failed_change = str(error)
@@ -130,12 +132,10 @@ class Service:
                 log.error("the new models do not load; the old ones go on: %s", error, exc_info=not known)
                 self._meter.swapped(self._models.flat_versions(), failed=True)
                 return
-            self._models, self.failed_change = new, None
+            self._models, self.failed_change = new, settings.refused
             self._meter.swapped(new.flat_versions(), failed=False)
 
-    async def _loaded(self, settings: ModelSettings | Mapping[str, Any]) -> Models:
-        if not isinstance(settings, ModelSettings):
-            settings = parse_settings(ModelSettings, settings, "user_config")
+    async def _loaded(self, settings: ModelSettings) -> Models:
         type_sets = self.settings.batching.type_sets
         if self._stages:
             return await composed_models(settings, self._stages, type_sets)

@@ -297,6 +297,19 @@ def test_a_gpu_that_this_process_does_not_see_is_refused(tmp_path: Path) -> None
         here(given, tmp_path / "out", gpus=1.0)
 
 
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (PoolSettings(gpus=1.5), r"--gpus: 1\.5 is neither whole nor below 1"),
+        (PoolSettings(gpus=1e-5), r"--gpus: 1e-05 is less than Ray counts: at least 0\.0001"),
+        (PoolSettings(cpus=1e-5), r"--cpus: 1e-05 is less than Ray counts: at least 0\.0001"),
+    ],
+)
+def test_resources_that_ray_refuses_are_refused(asked: PoolSettings, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        asked.check()
+
+
 def test_a_cluster_without_room_for_any_worker_is_told(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

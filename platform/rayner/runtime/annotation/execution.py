@@ -25,6 +25,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from rayner.config.base import LEAST_OF_A_RESOURCE
 from rayner.errors import RaynerError
 from rayner.runtime.annotation.annotation_progress import Tick
 from rayner.runtime.annotation.attempts import FAULTS
@@ -39,6 +40,7 @@ from rayner.runtime.shared_folder import check_visible, marker_file
 
 READ_TASKS = 1024
 READER_SHARE = 0.01
+"""Of the CPUs of an actor."""
 
 log = logging.getLogger(__name__)
 
@@ -97,7 +99,7 @@ def run_on_ray(
             partial(read, output, marker),
             batch_size=1,
             batch_format="pyarrow",
-            num_cpus=pool.cpus * share,
+            num_cpus=max(pool.cpus * share, LEAST_OF_A_RESOURCE) if share else 0.0,
             # One for each actor, however few of them there is room for as yet: a reader keeps several busy.
             compute=TaskPoolStrategy(size=min(len(rows), pool.most)),
         )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from rayner.config.base import resource_fault
 from rayner.counted import counted
 from rayner.errors import InputError
 from rayner.runtime.annotation.block import Model
@@ -45,6 +46,8 @@ class PoolSettings:
             raise InputError("--workers", what, "give one: a fixed number, or a limit")
         if self.workers == 0 and self.per_stage:
             raise InputError("--pool-per-stage", "conflicts with --workers 0", "leave one of the two out")
+        if fault := resource_fault(self.cpus or 0, self.gpus or 0):
+            raise InputError(f"--{fault[0]}", fault[1])
         if self.workers == 0 and self.gpus and not torch.cuda.is_available():
             seen = "where this process, which --workers 0 leaves the work to, sees no GPU"
             raise InputError("--gpus", f"asks for {self.gpus:g} {seen}", "leave one of the two out")
