@@ -257,7 +257,12 @@ def test_without_knowledge_bases_or_recognizer_the_reply_says_so(folders: Folder
     client = client_of(ModelSettings(knowledge_bases={"people": only}))
     assert ask(client, "/v1/standardize", mentions=["Curie"])["answers"][0]["name"]
     for path in ("recognize", "annotate"):
-        assert client.post(f"/v1/{path}", json={"documents": []}).status_code == 422
+        for model in ({}, {"model": "x"}):
+            reply = client.post(f"/v1/{path}", json={"documents": []} | model)
+            assert reply.status_code == 422
+            (problem,) = reply.json()["detail"]
+            assert problem["message"] == "this service has no recognizer"
+            assert problem["hint"] == "ask /v1/standardize"
     client = client_of(ModelSettings(checkpoint=str(folders.recognizer)))
     reply = client.post("/v1/standardize", json={"mentions": ["a"]})
     assert reply.status_code == 422

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import hashlib
 import hmac
 import os
@@ -14,6 +16,8 @@ from rayner.serving.problems import problems
 
 KEYS_VARIABLE = "RAYNER_API_KEYS"
 GUARDED = "/v1/"
+_TIMES, _SECONDS = 4, 5.0
+"""How much more than the limit of a body, and for how long, is read before it is refused."""
 
 
 def api_keys(required: bool = False) -> tuple[str, ...]:
@@ -71,6 +75,7 @@ class SizeGate:
             return
         announced = dict(scope["headers"]).get(b"content-length", b"0")
         if announced.isdigit() and int(announced) > self._limit:
+            await _read_on(receive, _TIMES * self._limit)
             await self._refuse(scope, receive, send)
             return
         read = 0
@@ -81,6 +86,8 @@ class SizeGate:
             message = await receive()
             read += len(message.get("body", b""))
             if read > self._limit:
+                if message.get("more_body", False):
+                    await _read_on(receive, _TIMES * self._limit)
                 raise _OverLimit
             return message
 
@@ -99,6 +106,21 @@ class SizeGate:
         message = f"the body is over {self._limit:,} bytes"
         what = {"field": "body", "message": message, "hint": "send fewer documents at a time"}
         await problems(413, [what], {"Connection": "close"})(scope, receive, send)
+
+
+async def _read_on(receive: Receive, most: int) -> None:
+    """Take in the rest of a body and forget it, up to a limit and for a while.
+
+    The system resets a connection that is closed while there is something left to read: a client that sends
+    all before it reads would never see the reply.
+    """
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_SECONDS):
+            while most > 0:
+                message = await receive()
+                most -= len(message.get("body", b""))
+                if not message.get("more_body", False):
+                    return
 
 
 class _OverLimit(BaseException):

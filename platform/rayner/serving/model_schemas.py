@@ -100,4 +100,5 @@ class ModelsReply(ModelOut):
     knowledge_bases: dict[str, KnowledgeBaseOut]
     """By name."""
     failed_change: str | None
-    """Why the last change of models did not come in; null if it did."""
+    """Why the last change that was loaded did not come in; null if it did. What `rayner serve` finds wrong
+    before that, such as a path or a key, is in its log alone."""

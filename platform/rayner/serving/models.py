@@ -76,12 +76,12 @@ class Models:
             InputError: there is none of this name, it must be named, or it has no such stage.
         """
         able = [one for one, model in self.named.items() if getattr(model.pipeline, part)]
-        if name is not None and name not in self.named:
+        if name is not None and name not in self.named and self.pipelines:
             others = ", ".join(able or self.named)
             hint = f"one of {others}" if self.named else "leave it out: none has a name here"
             raise InputError("model", f"there is no {name!r}", hint)
         hints = [f"one of {', '.join(able)}"] if able else []
-        model = self.unnamed if name is None else self.named[name]
+        model = self.unnamed if name is None else self.named.get(name)
         if model is None and able:
             raise InputError("model", "must be named", *hints)
         stage = getattr(model.pipeline, part) if model else None

@@ -33,11 +33,12 @@ def add_problem_handlers(app: FastAPI, retry_after: float) -> None:
         return problems(422, found)
 
     @app.exception_handler(HTTPException)
-    def _other(_: Request, error: Exception) -> Response:
+    def _other(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         if error.status_code == 400 and error.__cause__ is not None:
             # FastAPI's own, where the body is neither JSON nor almost JSON.
-            return problems(422, [_unreadable(error.__cause__)])
+            encoding = request.headers.get("Content-Encoding", "identity")
+            return problems(422, [_unreadable(error.__cause__, encoding != "identity")])
         found = {"message": error.detail, "hint": _hint(error)}
         return problems(error.status_code, [found], error.headers)
 
@@ -104,10 +105,10 @@ def _hint(error: HTTPException) -> str:
             return ""
 
 
-def _unreadable(error: BaseException) -> dict[str, str]:
-    """Why no JSON could be made of a body."""
+def _unreadable(error: BaseException, is_encoded: bool) -> dict[str, str]:
+    """Why no JSON could be made of a body, of which a header may say that it is encoded."""
     match error:
-        case UnicodeDecodeError() if error.object.startswith(_GZIP):
+        case UnicodeDecodeError() if is_encoded or error.object.startswith(_GZIP):
             message, hint = "compressed", "send it as it is, without Content-Encoding"
         case UnicodeDecodeError():
             message, hint = (

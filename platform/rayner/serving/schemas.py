@@ -164,7 +164,7 @@ class Versions(Reply):
     typer: str | None = None
     """Of what gave fine types."""
     entities: str | None = None
-    """Of the stage of the pipeline file that links."""
+    """Of a stage of the pipeline file that links, but is no standardizer: those are in `knowledge_bases`."""
     knowledge_bases: dict[str, KnowledgeBaseVersions] = {}
     """By name, of those that were linked to."""
 
