@@ -8,6 +8,7 @@ import yaml
 
 from rayner.config import RecognizerRecipe, TaggerRecipe
 from rayner.config.documents import UNKNOWN_TYPE
+from rayner.config.named_paths import named_paths
 from rayner.config.recipe_files import changed_keys, corpus_paths, dump_recipe
 from rayner.data.schema import UNKNOWN
 from rayner.errors import RecipeError
@@ -258,3 +259,15 @@ def test_a_corpus_that_is_not_there_names_the_variable(
     for path in ("$RAYNER_DATA/nowhere", "${RAYNER_DATA}/nowhere"):
         with pytest.raises(RecipeError, match="the environment variable RAYNER_DATA is not set"):
             corpus_paths([path])
+
+
+def test_paths_of_a_recipe_may_have_the_scheme_of_files(tmp_path: Path) -> None:
+    (tmp_path / "a b.jsonl").touch()
+    (tmp_path / "types.yaml").write_text("- {name: PER, description: people}")
+    corpus = f"file://{tmp_path}/a%20b.jsonl"
+    assert corpus_paths([corpus]) == [tmp_path / "a b.jsonl"]
+    values = {"task": "recognizer", "types": f"file://{tmp_path}/types.yaml", "corpus": {"train": [corpus]}}
+    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(values))
+    recipe: Any = load_recipe(tmp_path / "recipe.yaml")
+    assert [one.name for one in recipe.types] == ["PER"]
+    assert named_paths(recipe) == [str(tmp_path / "a b.jsonl")]

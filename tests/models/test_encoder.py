@@ -10,7 +10,7 @@ from torch import nn
 from rayner.errors import CheckpointError, InputError
 from rayner.models import sources
 from rayner.models.encoder import Encoder, encoder_from_config, encoder_to_fill, load_encoder, load_tokenizer
-from rayner.models.sources import weights_digest
+from rayner.models.sources import locate, weights_digest
 from rayner.runtime.training.optimization import checkpoint_gradients
 
 IDS = torch.tensor([[101, 7592, 2088, 102], [101, 7592, 102, 0]])
@@ -190,6 +190,21 @@ def test_a_path_that_does_not_exist(name: str) -> None:
         load_encoder(name)
     with pytest.raises(InputError, match="no such folder"):
         load_tokenizer(name)
+
+
+def test_a_path_may_have_variables_and_the_scheme_of_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a b" / "best").mkdir(parents=True)
+    (tmp_path / "a b" / "recipe.yaml").touch()
+    monkeypatch.setenv("RUNS", str(tmp_path))
+    for name in ("$RUNS/a b", "${RUNS}/a b", f"file://{tmp_path}/a%20b"):
+        assert locate(name).folder.is_relative_to(tmp_path / "a b")
+    monkeypatch.delenv("RUNS")
+    with pytest.raises(InputError, match=r"\$RUNS/a b: the environment variable RUNS is not set; export"):
+        locate("$RUNS/a b")
+    with pytest.raises(InputError, match="is a file; give a folder, such as RUN/best"):
+        locate(str(tmp_path / "a b" / "recipe.yaml"))
 
 
 def test_a_model_that_cannot_be_had(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from rayner.config.base import BaseRecipe
 from rayner.config.recipe_files import flat
 from rayner.files.run_checkpoints import BEST
-from rayner.files.uris import uri_of
+from rayner.files.uris import expanded, uri_of
 
 _DATA = frozenset(
     {
@@ -37,7 +36,7 @@ def _paths(key: str, value: Any) -> Iterator[str]:
     if key not in _DATA | _MODELS:
         return
     for named in [value] if isinstance(value, str) else value or ():
-        path = os.path.expanduser(os.path.expandvars(named))
+        path = expanded(named)
         if key in _DATA or uri_of(path):
             yield path
         elif Path(path).exists():

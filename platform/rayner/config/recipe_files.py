@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,7 +15,7 @@ from rayner.config.base import BaseRecipe, ScalingSettings, Settings
 from rayner.config.documents import Types, TypeSettings
 from rayner.errors import RecipeError
 from rayner.files.fetching import is_there, local
-from rayner.files.uris import check_uris, uri_of
+from rayner.files.uris import check_uris, expanded, unset_variable, uri_of
 
 DATA_VARIABLE = "RAYNER_DATA"
 YAML_ERRORS = (yaml.YAMLError, ValueError, RecursionError)
@@ -68,7 +67,7 @@ def load_recipe(path: str | Path, recipes: Recipes, overrides: Sequence[str] = (
     for override in overrides:
         _set(values, override)
     if isinstance(values.get("types"), str) and values["types"] != "auto":
-        values["types"] = read_yaml(path.parent / values["types"], "a YAML list of types")
+        values["types"] = read_yaml(path.parent / expanded(values["types"]), "a YAML list of types")
     try:
         return parse_recipe(values, str(path), recipes)
     except RecipeError as error:
@@ -198,18 +197,16 @@ def corpus_paths(paths: Sequence[str], key: str = "corpus") -> list[Path]:
         RecipeError: a path that does not exist, or a variable that is not set.
     """
     found = []
-    for path in paths:
-        expanded = Path(os.path.expandvars(path)).expanduser()
-        if unset := re.search(r"\$(\{\w+\}|\w+)", str(expanded)):
-            name = unset[1].strip("{}")
-            raise RecipeError(
-                key, f"{path}: the environment variable {name} is not set", f"export {name}=FOLDER"
-            )
-        if uri_of(expanded) is None and not is_there(expanded):
-            known = f"set {DATA_VARIABLE} or correct" if DATA_VARIABLE in path else "correct"
+    for named in paths:
+        path = Path(expanded(named))
+        if variable := unset_variable(str(path)):
+            what = f"{named}: the environment variable {variable} is not set"
+            raise RecipeError(key, what, f"export {variable}=FOLDER")
+        if uri_of(path) is None and not is_there(path):
+            known = f"set {DATA_VARIABLE} or correct" if DATA_VARIABLE in named else "correct"
             hint = f"{known} the path (it counts from {Path.cwd()})"
-            raise RecipeError(key, f"{expanded} does not exist", hint)
-        found.append(local(expanded))
+            raise RecipeError(key, f"{path} does not exist", hint)
+        found.append(local(path))
     return found
 
 

@@ -73,6 +73,17 @@ def without_file_scheme(path: str | os.PathLike[str]) -> str:
     return f"/{unquote(text[found.end() :])}" if found else text
 
 
+def expanded(path: str) -> str:
+    """A path or a URI as a recipe names it, with its variables, `~` and `file:///` put in."""
+    return os.path.expanduser(os.path.expandvars(without_file_scheme(path)))
+
+
+def unset_variable(path: str) -> str | None:
+    """The first variable in it that `expanded` has left, as it is not set."""
+    found = re.search(r"\$(\{\w+\}|\w+)", path)
+    return found[1].strip("{}") if found else None
+
+
 def quoted(uri: str) -> str:
     """The URI with each character percent-encoded that none can hold; `#` too: none has a fragment here."""
     return quote(_BARE_PERCENT.sub("%25", uri), safe=_OF_URIS)

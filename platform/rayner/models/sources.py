@@ -11,6 +11,7 @@ from rayner.errors import CheckpointError, InputError
 from rayner.files.fetching import local
 from rayner.files.hashes import sha256_of, sha256_of_files
 from rayner.files.run_checkpoints import RECIPE, checkpoint_of
+from rayner.files.uris import expanded, unset_variable
 
 EMBEDDED = "all-MiniLM-L6-v2"
 ENCODER = "encoder"
@@ -43,12 +44,18 @@ def locate(name: str) -> Source:
         if not int(match[1]):
             raise InputError(f"encoder: {name}", "vectors without a dimension", "write such as random:32x2")
         return Source("random", name, embedded_folder(), (int(match[1]), int(match[2])))
-    folder = local(checkpoint_of(Path(name).expanduser()))
+    path = expanded(name)
+    folder = local(checkpoint_of(Path(path)))
     if (folder / RECIPE).is_file():
         return Source("checkpoint", name, folder)
     if folder.is_dir():
         return Source("folder", name, folder)
-    if folder.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1:
+    if variable := unset_variable(path):
+        what = f"the environment variable {variable} is not set"
+        raise InputError(f"encoder: {name}", what, f"export {variable}=FOLDER")
+    if folder.is_file():
+        raise InputError(f"encoder: {name}", "is a file", "give a folder, such as RUN/best")
+    if folder.is_absolute() or name.startswith(".") or name.count("/") > 1:
         raise InputError(
             f"encoder: {name}", "no such folder", "give a folder, or the id of a Hugging Face model"
         )

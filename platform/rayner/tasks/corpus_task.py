@@ -18,7 +18,7 @@ from rayner.data.corpus_check import Finding
 from rayner.data.schema import Document
 from rayner.data.warned_once import warn_once
 from rayner.errors import CorpusError, RecipeError
-from rayner.files.uris import with_uris
+from rayner.files.uris import expanded, with_uris
 from rayner.models.encoder import Tokenizer
 from rayner.tasks.base import ParallelMap, Unit
 from rayner.tasks.contexts.in_recipes import SentenceContexts, contexts_of
@@ -212,7 +212,7 @@ def _tell_of_shared(corpus: CorpusSettings, dev: Sequence[Unit]) -> None:
     """Warn of files of dev that are learned from too: by their paths alone, as no document is held here."""
     if not corpus.dev:
         return
-    learned = {_place(os.path.expanduser(os.path.expandvars(path))) for path in corpus.train}
+    learned = {_place(expanded(path)) for path in corpus.train}
 
     @cache
     def is_below(folder: str) -> bool:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from rayner.files.uris import uri_of
+from rayner.files.uris import expanded, uri_of
 from rayner.runtime.run_folder import comparable
 
 
@@ -27,7 +26,7 @@ def learned_from(recipes: Iterable[Any], supports: Iterable[Path], paths: Sequen
         f"{uri_of(path) or path}: is in {name}, {what}": None
         for name, given in _learned(recipes, supports)
         for path in paths
-        if any(_overlap(path, os.path.expanduser(os.path.expandvars(one))) for one in given)
+        if any(_overlap(path, expanded(str(one))) for one in given)
     }
     return [*found]
 

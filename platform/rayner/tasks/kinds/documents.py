@@ -20,7 +20,7 @@ from rayner.data.schema import Document, documents_from_table, documents_to_tabl
 from rayner.data.split import split_keys, splits_of
 from rayner.data.writers.parquet import parquet_file
 from rayner.files.fetching import is_there
-from rayner.files.uris import uri_of
+from rayner.files.uris import expanded, uri_of
 from rayner.metrics.intervals import span_intervals
 from rayner.tasks.base import Mode, ParallelMap, Predictor
 from rayner.tasks.kinds.base import FOLDER, Card, GoldItems, Kind, Source, held_out_documents
@@ -173,7 +173,7 @@ def _annotated(corpus: CorpusSettings, paths: Sequence[Path]) -> dict[str, tuple
     """What a recipe says that paths were annotated for, or a part of them; a path counts as it is given."""
     found: dict[str, tuple[str, ...]] = {}
     for name, types in corpus.annotated.items():
-        place = _place(Path(os.path.expandvars(name)).expanduser())
+        place = _place(Path(expanded(name)))
         for path in paths:
             read = _place(path)
             if f"{read}/".startswith(f"{place}/"):
