@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import accumulate, islice, pairwise, starmap
+from itertools import accumulate, chain, islice, pairwise, starmap
 from typing import Any, TypeVar, overload
 
 import numpy as np
@@ -47,6 +48,14 @@ class EntityTable(Sequence[Entity]):
     def __iter__(self) -> Iterator[Entity]:
         for begin in range(0, len(self), _ROWS):
             yield from _entities(self.table.slice(begin, _ROWS))
+
+    @cached_property
+    def digest(self) -> str:
+        """What tells the ids and names of one knowledge base from those of another."""
+        digest = hashlib.sha256()
+        for text in chain(self.table["entity_id"].to_pylist(), self.texts(aliases=True)):
+            digest.update(f"{text}\0".encode())
+        return digest.hexdigest()[:12]
 
     @cached_property
     def numbers(self) -> dict[str, int]:

@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from rayner.config import StandardizerRecipe, TypeSettings
+from rayner.data import warned_once
 from rayner.errors import CheckpointError, InputError, RecipeError
 from rayner.metrics.linking import RANKS
 from rayner.retrieval import build, entity_index
@@ -21,7 +22,7 @@ from rayner.retrieval.lexical import fit_lexical
 from rayner.retrieval.pruned import PrunedScores
 from rayner.runtime.training.train import train
 from rayner.tasks.base import Progress
-from rayner.tasks.checkpoint import load_checkpoint
+from rayner.tasks.checkpoint import load_checkpoint, save_checkpoint
 from rayner.tasks.kinds.mentions import Mentions
 from rayner.tasks.predict import predict
 from rayner.tasks.registry import parse_recipe
@@ -62,6 +63,30 @@ def test_it_learns_what_is_written_otherwise_and_a_checkpoint_answers_alike(
     (tmp_path / "run/best/standardizer.json").write_text("{")
     with pytest.raises(CheckpointError, match=r"standardizer\.json"):
         load_checkpoint(tmp_path / "run/best")
+
+
+def test_other_entities_than_those_that_were_learned_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A recipe's paths count from the current folder, where other files may have the names of its own."""
+    monkeypatch.setattr(warned_once, "_said", set())
+    values = small_recipe(tmp_path)
+    (base,) = map(Path, values["knowledge_base"]["paths"])
+    task = task_of(values)
+    model = task.build()
+    task.fit(model, task.strings.dev)
+    save_checkpoint(tmp_path / "best", task, model, {})
+
+    def candidates() -> list[str]:
+        loaded = load_checkpoint(tmp_path / "best")
+        (answer,) = predict(loaded.task.predictor(loaded.model), ["Postgres"])
+        return [one.name for one in answer.candidates]
+
+    assert "Postgres" in candidates()
+    assert not caplog.records
+    base.write_text(base.read_text().replace("Postgres", "Another"))
+    assert "Another" in candidates()
+    assert f"{base} (counted from {Path.cwd()}): not the entities that this checkpoint has" in caplog.text
 
 
 def test_a_training_is_scored_by_as_many_candidates_as_an_evaluation(tmp_path: Path) -> None:

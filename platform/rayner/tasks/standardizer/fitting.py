@@ -35,7 +35,8 @@ _ONE_QUERY = np.zeros(1, np.int64)
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """What both sides weigh; `nil` None where there was nothing to fit it on.
+    """What both sides weigh; `nil` None where there was nothing to fit it on. `base` is the digest of the
+    knowledge base that it was fitted on.
 
     `reranker` is how a re-ranker's scores count, None without one. `without`, `reranker_without` and
     `fold_of` are not kept in a checkpoint: what was fitted without each fifth of the strings, and which fifth
@@ -45,6 +46,7 @@ class Fitted:
     weight: Weight = WEIGHT
     nil: NilCalibration | EarlierNil | None = None
     reranker: RankerWeights | None = None
+    base: str | None = field(default=None, compare=False)
     without: tuple[Combiner, ...] = field(default=(), compare=False)
     reranker_without: tuple[RankerWeights, ...] = field(default=(), compare=False)
     fold_of: Mapping[str, int] = field(default_factory=dict, compare=False)
@@ -78,7 +80,8 @@ class Fitted:
     def save(self, folder: Path) -> None:
         """Write it into a checkpoint."""
         weight = self.weight.to_json() if isinstance(self.weight, Combiner) else self.weight
-        values = {"weight": weight, "nil": None if self.nil is None else self.nil.to_json()}
+        nil = None if self.nil is None else self.nil.to_json()
+        values = {"weight": weight, "nil": nil, "knowledge_base": self.base}
         if self.reranker is not None:
             values["reranker"] = self.reranker.to_json()
         (folder / FILE).write_text(json.dumps(values), encoding="utf-8")
@@ -100,7 +103,8 @@ class Fitted:
             weight = Combiner.from_json(weight) if isinstance(weight, dict) else float(weight)
             of_ranker = values.get("reranker")
             reranker = None if of_ranker is None else RankerWeights.from_json(of_ranker)
-            return cls(weight, None if nil is None else _calibration(nil, path), reranker)
+            base = values.get("knowledge_base")
+            return cls(weight, None if nil is None else _calibration(nil, path), reranker, base)
 
 
 def _calibration(values: Mapping[str, Any], path: Path) -> NilCalibration | EarlierNil:
@@ -120,7 +124,7 @@ def fit(index: EntityIndex, mentions: Sequence[MentionString], vectors: np.ndarr
         vectors: [N, D] of the mentions.
     """
     mentions, vectors = _answerable(mentions, vectors)
-    fitted = _fit_combiner(index, mentions, vectors)
+    fitted = replace(_fit_combiner(index, mentions, vectors), base=index.entities.digest)
 
     def search(
         texts: Sequence[str], vectors: np.ndarray, exclude: Sequence[Sequence[str]] | None = None
@@ -152,7 +156,7 @@ def fit_reranker(
             index knows of these tells one from the other.
     """
     mentions, vectors = _answerable(mentions, vectors)
-    fitted = _fit_combiner(index, mentions, vectors)
+    fitted = replace(_fit_combiner(index, mentions, vectors), base=index.entities.digest)
     sentence_of = {mention.text: mention.sentence for mention in mentions}
     of_folds = fitted.fold_of
     linked = [

@@ -39,7 +39,7 @@ from rayner.tasks.standardizer.encoding import LONGEST, TOKENS_PER_CHUNK_ON_GPU,
 from rayner.tasks.standardizer.entity_units import EntityRange, units_of
 from rayner.tasks.standardizer.examples import name_examples, varied
 from rayner.tasks.standardizer.fitting import Fitted, fit, fit_reranker
-from rayner.tasks.standardizer.index_origin import check_origin, origin_of
+from rayner.tasks.standardizer.index_origin import check_origin, origin_of, tell_of_another_base
 from rayner.tasks.standardizer.neighbours import hard_neighbours
 from rayner.tasks.standardizer.objective import contrast, easy_epochs
 from rayner.tasks.standardizer.options import StandardizerOptions
@@ -260,9 +260,8 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
         write_modules(folder, model.settings, width, LONGEST + SPECIAL_TOKENS, distance)
         self.fitted.save(folder)
         if self.reranker is not None:
-            shutil.copytree(
-                self.reranker, folder / RERANKER, ignore=shutil.ignore_patterns("evaluation", "state")
-            )
+            others = shutil.ignore_patterns("evaluation", "state")
+            shutil.copytree(self.reranker, folder / RERANKER, ignore=others)
 
     def load(self, folder: Path) -> nn.Module:
         """The model that `save` wrote; what was fitted becomes this task's."""
@@ -331,6 +330,7 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
             # Whoever has a checkpoint alone cannot correct its recipe.
             hint = f"name an `index` of it, or {error.hint}" if self.checkpoint else error.hint
             raise RecipeError(error.where, error.what, hint) from None
+        tell_of_another_base(side.entities, self.fitted.base, self.recipe.knowledge_base)
         return index_with(
             side,
             lambda texts: self._encode_shared(model, texts),
