@@ -104,7 +104,7 @@ def test_what_pubtator_3_exports(tmp_path: Path) -> None:
         ("<collection></collection>", "no documents in it"),
         ('{"documents": [{"passages": 3}]}', "not a document of BioC"),
         ('{"documents": [{"id": "a"}]}', "no field 'passages'"),
-        ('{"passages": []}', "not a collection of BioC"),
+        ('{"passage": []}', "not a collection of BioC"),
         ("[" * 100_000, "not a collection of BioC"),
         (" ", "an empty file"),
         (
@@ -130,7 +130,9 @@ def test_an_annotation_that_is_none_is_rejected_alone(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(json.dumps({"documents": [{"id": "a", "passages": [passage]}]}))
     reading = read_corpus(tmp_path / "a.json")
     assert [m.type for d in reading.documents for m in d.mentions] == ["X"]
-    assert len(reading.rejects) == 4
+    assert len(reading.rejects) == 3
+    # Such are terms of the whole document, as those by which NLM-Chem is indexed.
+    assert reading.ignored == {"annotation without a place": 1}
 
 
 def test_what_is_no_document_is_rejected_alone(tmp_path: Path) -> None:

@@ -36,13 +36,16 @@ class _Block:
 
 
 def matches(sample: Sample) -> bool:
-    """Whether a collection begins: an element of XML, or a JSON object with documents and passages."""
+    """Whether a collection begins: an element of XML, or a JSON object with documents and passages; or a JSON
+    object that is a document."""
     start = "\n".join(sample.lines).lstrip()
     if start.startswith("<"):
         return "<collection" in start or "BioC.dtd" in start
     lists_documents = '"documents"' in start or f'"{_PUBTATOR_3}"' in start
-    if start[:1] not in ("{", "[") or not lists_documents:
+    if start[:1] not in ("{", "["):
         return False
+    if not lists_documents:
+        return '"passages"' in start and '"infons"' in start
     # A line for each document, the first of which may be longer than a sample.
     lines = sample.lines if '"passages"' in start else files.sample(sample.path, LONG_BYTES).lines
     return any('"passages"' in line for line in lines)
@@ -78,12 +81,31 @@ def _documents(data: bytes, path: str) -> Iterator[Any]:
             raise CorpusError(f"{path}:{place}", f"not XML ({error})", "restore the file") from None
         yield from map(_from_xml, collection.iter("document"))
         return
+    text = files.decode(data, path).removeprefix("\ufeff")
     try:
-        found = json.loads(files.decode(data, path).removeprefix("\ufeff"))
+        found = _objects(text)
         for one in found if isinstance(found, list) else [found]:
-            yield from one[_PUBTATOR_3 if _PUBTATOR_3 in one else "documents"]
+            if "passages" in one:
+                yield one
+            else:
+                yield from one[_PUBTATOR_3 if _PUBTATOR_3 in one else "documents"]
     except (ValueError, RecursionError, KeyError, TypeError) as error:
         raise CorpusError(path, f"not a collection of BioC ({error})", "restore the file") from None
+
+
+def _objects(text: str) -> Any:
+    """The value, or of several lines that are one each, all."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        lines = [line for line in text.split("\n") if line.strip()]
+        try:
+            first = json.loads(lines[0])
+        except ValueError:
+            first = None
+        if not isinstance(first, dict):
+            raise
+    return [first, *map(json.loads, lines[1:])]
 
 
 def _from_xml(element: ElementTree.Element) -> dict[str, Any]:
@@ -168,6 +190,9 @@ def _mention(
     given = annotation.get("infons") or {}
     infons = {str(key).lower(): _joined(value) for key, value in given.items() if value is not None}
     locations = annotation.get("locations") or []
+    if not locations:
+        reading.ignored["annotation without a place"] += 1
+        return None
     if len(locations) != 1:
         what = f"a mention in {len(locations)} parts"
         reading.reject(where, what, "keep one part of it, or leave it out", document_id)

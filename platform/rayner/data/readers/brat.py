@@ -144,13 +144,13 @@ def _mention(
         reading.reject(where, what, "write three fields between tabs", document_id)
         return None
     start, end = spans[0][0], spans[-1][1]
-    if len(spans) > 1:
-        if any(text[before:after].strip() for (_, before), (after, _) in pairwise(spans)):
-            what = f"a discontinuous mention at {offsets}"
-            reading.reject(where, what, "annotate each part, or the whole stretch", document_id)
-            return None
-        reading.repaired["parts of a mention joined over white space"] += 1
+    if any(after < before or text[before:after].strip() for (_, before), (after, _) in pairwise(spans)):
+        what = f"a discontinuous mention at {offsets}"
+        reading.reject(where, what, "annotate each part, or the whole stretch", document_id)
+        return None
     if not holds(text, start, end, surface, reading):
         reading.reject(where, *explain(text, start, end, surface), document_id)
         return None
+    if len(spans) > 1:
+        reading.repaired["parts of a mention joined over white space"] += 1
     return Mention(start, end, type_, entities.get(key))

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -35,6 +35,12 @@ _MARK = re.compile(
     r"#\s*(?:begin document|newdoc id|newdoc|doc id|doc|document|id)\b[\s:=]*(?P<named>.*)"
 )
 _END = re.compile(r"#\s*end document")
+_OF_SEVERAL = re.compile(r"\d+[-.]\d+")
+"""The number of several words that are written as one, and of a word that is not written, in CoNLL-U."""
+_ROWS_OF_TWO, _ROWS_OF_MORE = 2, 4
+"""How many rows between spaces are no text by chance."""
+_LANGUAGE = re.compile(r"[a-z]{2,3}(?:-[a-z]+)*:")
+_WORDS_OF_A_LANGUAGE = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +49,7 @@ class _Layout:
 
     word: int
     tags: tuple[int, ...]
+    is_numbered: bool = False
 
     def holds(self, row: Sequence[str]) -> bool:
         """Whether the row has a word and tags."""
@@ -87,22 +94,25 @@ def units(paths: Sequence[Path]) -> list[Unit]:
 def matches(sample: Sample) -> bool:
     """Whether every row has at least two fields and a tag in the last, or the first of two.
 
-    Between spaces it takes several rows of one width, or a name or mark of such files: a text may begin with
-    `B-cell`, or end in `O`.
+    Between spaces it takes several rows of two fields, or more of another width, or a name or mark of such
+    files: a text may begin with `B-cell`, and its lines end in `O` or `U-Bahn`.
     """
-    rows = [fields_of(line) for line in sample.lines if line.strip() and not _MARK.match(line)]
-    rows = [row for row in rows if not row[0].startswith("#") or tag_schemes.is_tag(row[-1])]
+    is_comment = _comments(sample.lines)
+    lines = [line for line in sample.lines if line.strip() and not _MARK.match(line) and not is_comment(line)]
+    rows = [fields_of(line) for line in lines]
     if not rows:
         return False
     if _numbered(sample.lines) is not None:
         return True
     good = [len(row) for row in rows if len(row) > 1 and (tag_schemes.is_tag(row[-1]) or _is_reversed(row))]
     if not any("\t" in line for line in sample.lines):
+        width, of_one_width = Counter(good).most_common(1)[0] if good else (0, 0)
         is_told = (
-            len(rows) > 1 or any(map(_MARK.match, sample.lines)) or files.suffix(sample.path) in _SUFFIXES
+            len(rows) >= (_ROWS_OF_TWO if width == 2 else _ROWS_OF_MORE)
+            or any(map(_MARK.match, sample.lines))
+            or files.suffix(sample.path) in _SUFFIXES
         )
-        _, of_one_width = Counter(good).most_common(1)[0] if is_told and good else (0, 0)
-        return of_one_width >= 0.9 * len(rows)
+        return is_told and of_one_width >= 0.9 * len(rows)
     return len(good) >= 0.9 * len(rows)
 
 
@@ -119,6 +129,7 @@ def read(unit: Unit) -> Reading:
     (path,) = unit.paths
     lines = files.split_lines(files.read_text(path, reading))
     blocks = list(_blocks(lines, _layout(lines), reading))
+    _drop_languages(blocks, reading)
     scheme = tag_schemes.scheme_of(layer for b in blocks for s in b.sentences for layer in s.tags)
     has_breaks = any(len(block.sentences) > 1 for block in blocks)
     if len(blocks) == 1 and has_breaks and not unit.whole and blocks[0].line == 0:
@@ -146,7 +157,7 @@ def _layout(lines: Sequence[str]) -> _Layout:
     numbered = _numbered(lines)
     if numbered is not None:
         return numbered
-    rows = [fields_of(line) for line in lines if line.strip() and not line.startswith(("#", "-DOC"))]
+    rows = [fields_of(line) for line in _rows(lines)]
     last = sum(len(row) > 1 and tag_schemes.is_tag(row[-1]) for row in rows)
     first = sum(map(_is_reversed, rows))
     return _Layout(1, (0,)) if first > last else _Layout(0, (-1,))
@@ -160,7 +171,7 @@ def _numbered(lines: Sequence[str]) -> _Layout | None:
         row = fields_of(line)
         if not line.strip():
             number = -1
-        elif not line.startswith(("#", "-DOC")):
+        elif not line.startswith(("#", "-DOC")) and not _OF_SEVERAL.fullmatch(row[0]):
             if row[0] == str(number + 1) or (number < 0 and row[0] == "1"):
                 number = int(row[0])
                 counting += 1
@@ -172,18 +183,55 @@ def _numbered(lines: Sequence[str]) -> _Layout | None:
     if not columns:
         return None
     # Tags right behind the word are layers; behind other columns, all but the last are of something else.
-    return _Layout(1, tuple(columns if columns[0] == 2 else columns[-1:]))
+    return _Layout(1, tuple(columns if columns[0] == 2 else columns[-1:]), is_numbered=True)
+
+
+def _rows(lines: Iterable[str]) -> list[str]:
+    return [line for line in lines if line.strip() and not line.startswith(("#", "-DOC"))]
+
+
+def _comments(lines: Sequence[str]) -> Callable[[str], bool]:
+    """Whether a line that begins with `#` is parted otherwise than the rows of these lines are: a comment may
+    end in what looks like a tag."""
+    rows = _rows(lines[:LOOKED_AT])
+    has_tabs = any("\t" in row for row in rows)
+    widths = Counter(len(fields_of(row)) for row in rows).most_common(1)
+
+    def is_comment(line: str) -> bool:
+        if not line.startswith("#"):
+            return False
+        if has_tabs or not widths:
+            return "\t" not in line
+        return len(fields_of(line)) != widths[0][0]
+
+    return is_comment
+
+
+def _drop_languages(blocks: Iterable[_Block], reading: Reading) -> None:
+    """Of `en:London`, as WikiAnn has all words of a file, `London`."""
+    sentences = [sentence for block in blocks for sentence in block.sentences]
+    words = [word for sentence in sentences for word in sentence.words]
+    first = _LANGUAGE.match(words[0]) if len(words) >= _WORDS_OF_A_LANGUAGE else None
+    if first is None or not all(word.startswith(first[0]) and word != first[0] for word in words):
+        return
+    reading.repaired[f"language before a word ({first[0]}): left out"] += len(words)
+    for sentence in sentences:
+        sentence.words = [word.removeprefix(first[0]) for word in sentence.words]
 
 
 def _blocks(lines: Sequence[str], layout: _Layout, reading: Reading) -> Iterator[_Block]:
     block = _Block(0, None)
     sentence: _Sentence | None = None
+    is_comment = _comments(lines)
     for number, line in enumerate(lines, 1):
         row = fields_of(line)
         if not line.strip(" \t"):
             sentence = None
             continue
-        is_row = layout.holds(row)
+        if layout.is_numbered and _OF_SEVERAL.fullmatch(row[0]):
+            reading.ignored["row of several words, or of none"] += 1
+            continue
+        is_row = layout.holds(row) and not is_comment(line)
         follows = number < len(lines) and bool(lines[number].strip(" \t"))
         is_word = is_row and not _is_docstart(row, layout, sentence is not None and follows)
         mark = None if is_word or line[0] not in "#-" else _MARK.match(line)

@@ -50,7 +50,12 @@ class _Words:
 
 
 def matches(sample: Sample) -> bool:
-    """Whether each row of at least three fields ends in brackets or in none, and one in brackets."""
+    """Whether each row of at least three fields ends in brackets or in none, and one in brackets.
+
+    Without a mark it takes tabs, too: a text may end in a year in brackets.
+    """
+    if not any("\t" in line or _BEGIN.match(line) for line in sample.lines):
+        return False
     rows = [_fields(line) for line in sample.lines if line.strip() and not _is_mark(line)]
     last = [row[-1] for row in rows if len(row) > 2]
     brackets = [value for value in last if value not in _NONE]

@@ -50,7 +50,7 @@ _SUFFIXES = {
     "parquet": (".parquet", ".pq"),
     "docbin": (".spacy",),
     **dict.fromkeys(_OF_JSON, (".jsonl", ".ndjson", ".json")),
-    "bioc": (".xml", ".bioc", ".json"),
+    "bioc": (".xml", ".bioc", ".json", ".jsonl", ".ndjson"),
     "brat": (".ann", ".txt"),
     "huggingface": (".arrow", ".parquet", ".pq"),
     "livingner": (".tsv", ".txt"),

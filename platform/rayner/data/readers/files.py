@@ -15,6 +15,8 @@ from rayner.files.fetching import local
 
 SAMPLE_BYTES = 1 << 16
 _ZIP = b"PK\x03\x04"
+_TAR, _TAR_AT = b"ustar", 257
+_PARQUET = b"PAR1"
 _PACKED = {
     "gzip": re.compile(rb"\x1f\x8b"),
     "zstd": re.compile(rb"\x28\xb5\x2f\xfd"),
@@ -245,15 +247,21 @@ def encoding_hint(data: bytes) -> str:
 
 
 def hint_by_first_bytes(path: Path) -> str | None:
-    """What to do about a file that begins as UTF-16, or is packed otherwise than its name says; else None."""
+    """What to do about a file that begins as UTF-16, is an archive, or is not packed as its name says."""
     try:
         with path.open("rb") as file:
             begin = file.read(10)
-    except OSError:
+        with gzip.open(path) if _PACKED["gzip"].match(begin) else path.open("rb") as file:
+            inside = file.read(_TAR_AT + len(_TAR))
+    except (OSError, EOFError, zlib.error):
         return None
     if begin[:2] in _UTF_16:
         return FROM_UTF_16
-    return None if is_packed(path) else _unpacking(begin)
+    if inside.startswith(_ZIP) or inside.endswith(_TAR):
+        return "it is an archive of files: unpack it, and name the folder"
+    if is_packed(path):
+        return "it is a packed Parquet file: unpack it" if inside.startswith(_PARQUET) else None
+    return _unpacking(begin)
 
 
 def _unpacking(data: bytes) -> str | None:

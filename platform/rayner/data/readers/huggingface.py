@@ -22,7 +22,7 @@ from rayner.data.readers.wordtext import join_words
 from rayner.data.schema import Document, Mention
 from rayner.errors import CorpusError
 
-_WORDS = ("tokens", "words")
+WORDS = ("tokens", "words")
 TAGS = ("ner_tags", "tags", "labels", "ner", "entities")
 _IDS = ("document_id", "id")
 Names = Mapping[str, Sequence[str]]
@@ -39,7 +39,7 @@ def matches(sample: Sample) -> bool:
     except (pa.ArrowException, OSError):
         return False
     is_tagged = any(name in columns for name in TAGS) and not {"document_id", "mentions"} & {*columns}
-    return any(name in columns for name in _WORDS) and (is_tagged or "text" not in columns)
+    return any(name in columns for name in WORDS) and (is_tagged or "text" not in columns)
 
 
 def read(unit: Unit) -> Reading:
@@ -114,10 +114,10 @@ def _reading(
 ) -> Reading:
     reading = Reading()
     rows = list(rows)
-    words = next((column for column in _WORDS if column in columns), None)
+    words = next((column for column in WORDS if column in columns), None)
     if words is None:
         listed = ", ".join(columns)
-        raise CorpusError(where, f"no column of words among {listed}", f"name it {' or '.join(_WORDS)}")
+        raise CorpusError(where, f"no column of words among {listed}", f"name it {' or '.join(WORDS)}")
     tags = _tags_column([row for row in rows if isinstance(row, Mapping)], columns, names, where)
     good: list[tuple[int, str, Sequence[str], Sequence[str]]] = []
     for number, row in enumerate(rows):
@@ -154,7 +154,11 @@ def _reading(
 
 
 def _tags_column(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], names: Names, where: str) -> str:
-    """That whose names, or whose strings, are tags; of several the one with a usual name, or the first."""
+    """That whose names, or whose strings, are tags; of several the one with a usual name, or the first. None
+    takes the place of one with a usual name: that may be of other tags."""
+
+    def is_of_lists(column: str) -> bool:
+        return any(isinstance(row[column], list) for row in rows)
 
     def is_of_tags(column: str) -> bool:
         if column in names:
@@ -163,7 +167,8 @@ def _tags_column(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], name
         values = next(filter(None, lists), None)
         return bool(values) and all(isinstance(v, str) and tag_schemes.is_tag(v) for v in values)
 
-    found = sorted(filter(is_of_tags, columns), key=lambda c: TAGS.index(c) if c in TAGS else len(TAGS))
+    named = [column for column in TAGS if column in columns and is_of_lists(column)]
+    found = [*filter(is_of_tags, named or [column for column in columns if column not in WORDS])]
     if not found:
         what = f"no column of tags (O, B-TYPE, I-TYPE, ...) among {', '.join(columns)}"
         raise CorpusError(where, what, "numbers need names: cast the column to a list of ClassLabel")

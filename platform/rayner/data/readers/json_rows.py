@@ -13,8 +13,8 @@ from rayner.data.readers.typed_rows import RowError
 from rayner.data.schema import Document
 from rayner.errors import CorpusError
 
-LONG_BYTES = 1 << 24
-"""Of a file whose first object is longer than a sample, what is looked at."""
+LONG_BYTES, LONGEST_BYTES = 1 << 24, 1 << 29
+"""Of a file whose first object is longer than a sample, what is looked at; and then."""
 
 
 def has_fields(sample: Sample, *names: str) -> bool:
@@ -25,8 +25,10 @@ def has_fields(sample: Sample, *names: str) -> bool:
 def first_object(sample: Sample) -> Mapping[str, Any]:
     """The first line, or the first element of an array; empty where it is no JSON object."""
     found = _first_object(sample)
-    if found is None and (len(sample.lines) == 1 or is_array(sample.lines)):
-        found = _first_object(files.sample(sample.path, LONG_BYTES))
+    if len(sample.lines) == 1 or is_array(sample.lines):
+        for size in (LONG_BYTES, LONGEST_BYTES):
+            if found is None and (size == LONG_BYTES or sample.path.stat().st_size > LONG_BYTES):
+                found = _first_object(files.sample(sample.path, size))
     return found or {}
 
 

@@ -42,8 +42,17 @@ def read(unit: Unit) -> Reading:
         if found is None:
             reading.ignored["task that nobody annotated"] += 1
             continue
-        add_marked(reading, where, id_of(row, default_id), *found)
+        text, marked = found
+        add_marked(reading, where, id_of(row, default_id), text, [_unescaped(one, text) for one in marked])
     return reading
+
+
+def _unescaped(marked: Marked, text: str) -> Marked:
+    """Its page writes the two characters `\\n` for each line end of a text that is marked."""
+    surface = marked.surface
+    if not isinstance(surface, str) or "\\n" not in surface or surface in text:
+        return marked
+    return marked._replace(surface=surface.replace("\\n", "\n"))
 
 
 def _task(row: dict[str, Any], reading: Reading) -> tuple[str, list[Marked]] | None:

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from rayner.data.readers import files
 from rayner.data.readers.arrow_rows import rows_of
 from rayner.data.readers.base import Reading, Sample, Unit
-from rayner.data.readers.huggingface import TAGS
+from rayner.data.readers.huggingface import TAGS, WORDS
 from rayner.data.readers.rows import add_row
 from rayner.data.schema import DOCUMENT_SCHEMA
 from rayner.errors import CorpusError
@@ -103,7 +103,7 @@ def missing_column(names: Sequence[str]) -> tuple[str, str] | None:
     if missing is None:
         return None
     hint = "name the column so"
-    if "mentions" not in names and set(TAGS).intersection(names):
+    if "mentions" not in names and set(TAGS).intersection(names) and set(WORDS).intersection(names):
         hint = "words with tags are read by `rayner corpus convert --from huggingface`"
     if missing == "text" and "model_version" in names:
         hint = "`rayner annotate --jsonl` writes documents with their texts, to _jsonl: name that folder"

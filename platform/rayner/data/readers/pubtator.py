@@ -26,6 +26,8 @@ class _Abstract:
     line: int
     passages: dict[str, str]
     rows: list[tuple[int, list[str]]] = field(default_factory=list)
+    again: str = ""
+    """Which passage it has twice, with no mention between them."""
 
 
 def matches(sample: Sample) -> bool:
@@ -45,7 +47,11 @@ def read(unit: Unit) -> Reading:
         passage = _PASSAGE.match(line)
         if passage is not None:
             document_id, part, text = passage.groups()
-            if abstract is None or abstract.document_id != document_id or part in abstract.passages:
+            is_same = abstract is not None and abstract.document_id == document_id
+            if abstract is not None and is_same and part in abstract.passages and not abstract.rows:
+                abstract.again = part
+                continue
+            if abstract is None or not is_same or part in abstract.passages:
                 _finish(abstract, path, reading)
                 abstract = _Abstract(document_id, number, {})
             abstract.passages[part] = text
@@ -65,6 +71,11 @@ def read(unit: Unit) -> Reading:
 
 def _finish(abstract: _Abstract | None, path: str, reading: Reading) -> None:
     if abstract is None:
+        return
+    if abstract.again:
+        what = f"a second line {abstract.document_id}|{abstract.again}| of one document"
+        hint = "write its text on one line, to which the offsets count"
+        reading.reject(f"{path}:{abstract.line}", what, hint, abstract.document_id)
         return
     rows = [(number, row) for number, row in abstract.rows if not _is_relation(row)]
     if len(rows) < len(abstract.rows):
