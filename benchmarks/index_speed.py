@@ -204,7 +204,7 @@ def row(
         "search_peak_mb": round(meter.peak_mb(lambda: search(queries))),
         "queries_per_second": round(len(queries) / batch, 1),
         "single_query_ms": round(1000 * single / SINGLE, 2),
-        "recall": round(measure_recall(found[0], true[: len(queries)]), 4),
+        "recall": round(measure_recall(found[0], true[: len(queries)], queries, vectors), 4),
         "effort": getattr(built[0], "effort", None),
     }
     log.info("%s", measured)

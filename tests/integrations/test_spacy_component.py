@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import shutil
 import subprocess
 import sys
@@ -151,6 +152,9 @@ def test_contexts_of_a_pipeline_file_come_along(factory: Any, tmp_path: Path) ->
     moved = library().load(tmp_path / "saved")
     assert known(moved(text)) == answers
     assert moved.get_pipe("rayner").settings.version == version
+    # As spaCy sends it to processes that are not forked.
+    sent = pickle.loads(pickle.dumps(moved.get_pipe("rayner")))
+    assert known(sent(library().blank("en")(text))) == answers
     (stage,) = moved.get_pipe("rayner").settings.stages
     assert stage.where == f"{tmp_path}/saved/rayner/rayner.json: stages.0"
 

@@ -19,6 +19,7 @@ from rayner.data.batches import TOKENS_PER_BATCH
 from rayner.data.schema import Context, Document, Mention
 from rayner.data.words import find_words
 from rayner.errors import InputError
+from rayner.tasks import predict as module
 from rayner.tasks.document_windows import Found, TextWindow
 from rayner.tasks.predict import BATCHES_PER_ROUND, checked, has_spare_core, predict
 from rayner.tasks.recognizer.predictor import Recognizer
@@ -177,6 +178,46 @@ def test_rounds_grow_up_to_a_bound() -> None:
     assert sizes[:-1] == sorted(sizes[:-1])
 
 
+def test_items_of_next_to_nothing_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rayner.tasks.predict.PIECES_PER_ROUND", 5)
+    read = 0
+
+    def items() -> Iterator[int]:
+        nonlocal read
+        for number in range(100):
+            read = number + 1
+            yield number
+
+    class Large(Watched):
+        tokens_per_batch = 1_000_000
+
+    assert next(iter(predict(Large(), items()))) == 0
+    assert read == 5
+
+
+@pytest.mark.parametrize(("asked", "second"), [(None, 64), (3, 3), (1000, 64)])
+def test_fewer_tokens_a_batch_are_for_all_stages(
+    monkeypatch: pytest.MonkeyPatch, asked: int | None, second: int
+) -> None:
+    used: list[int] = []
+
+    class Stage(Watched):
+        def __init__(self, tokens: int) -> None:
+            super().__init__()
+            self.tokens_per_batch = tokens
+
+    rounds = module._rounds
+
+    def counted(predictor: Any, pieces: Any, tokens: int) -> Any:
+        used.append(tokens)
+        return rounds(predictor, pieces, tokens)
+
+    monkeypatch.setattr(module, "_rounds", counted)
+    chain: Any = SimpleNamespace(stages=(Stage(128), Stage(64)))
+    assert list(predict(chain, range(10), asked)) == list(range(10))
+    assert sorted(used) == sorted([asked or 128, second])
+
+
 def test_a_core_is_spare_beyond_the_threads_of_the_model() -> None:
     threads = torch.get_num_threads()
     assert has_spare_core(threads + 0.5)
@@ -245,6 +286,10 @@ UNTRAINED = built(TASK).eval()
         (
             [Document("d", "a", sentence_contexts=((Context("\ud800 b"),),))],
             r"items\[0\]: half a surrogate pair in '\\ud800 b', which is no",
+        ),
+        (
+            [Document("d", "a b", words=((0, 1) for _ in "a"))],  # type: ignore[arg-type]
+            r"items\[0\]: its mentions, words, sentences or contexts are not such as a document has; give",
         ),
         (np.array("a"), r"items: array\('a', dtype='<U1'\) holds no text"),
     ],

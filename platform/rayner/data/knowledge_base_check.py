@@ -70,8 +70,8 @@ def _name_findings(entity: Entity, where: str) -> Iterator[Finding]:
             what = f"{entity.entity_id!r}: {short(text)} {fault}"
             yield Finding("encoding", "error", where, what, "decode the source as what it was written in")
     for name in texts[:-1]:
-        if len(name) > MOST_CHARACTERS:
-            what = f"{entity.entity_id!r} has a name of {len(name)} characters: {short(name)}"
+        if (length := len(normal_form(name))) > MOST_CHARACTERS:
+            what = f"{entity.entity_id!r} has a name of {length} characters: {short(name)}"
             hint = "no mention finds it; look for an open quote or a wrong column"
             yield Finding("long name", "warning", where, what, hint)
         elif name not in faulty and (why := unanswerable(name)):

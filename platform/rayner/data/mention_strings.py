@@ -36,10 +36,12 @@ def unanswerable(text: str) -> str | None:
     """Why a mention is NIL whatever the knowledge base holds; None where it is not."""
     if not text.strip():
         return "empty"
-    if len(text) > MOST_CHARACTERS:
-        return f"longer than {MOST_CHARACTERS} characters"
     if not is_encodable(text):
         return "half a surrogate pair, which is no character"
+    # What equals a shorter text but for how it is written is answered as that is.
+    text = normal_form(text)
+    if len(text) > MOST_CHARACTERS:
+        return f"longer than {MOST_CHARACTERS} characters"
     # Separators, control characters and punctuation; symbols such as + or € may be names.
     if all(unicodedata.category(character)[0] in "ZCP" for character in text):
         return "only punctuation"

@@ -58,6 +58,11 @@ class RaynerComponent:
         self._settings: PipelineSettings | None = None
         self._pipeline: Pipeline | None = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the models: each process of `nlp.pipe(n_process=2)` loads them when its first document
+        comes."""
+        return {**vars(self), "_pipeline": None}
+
     @property
     def settings(self) -> PipelineSettings:
         """The checkpoints and what is asked of them.

@@ -31,6 +31,7 @@ SHARE_OF_ROUNDED = 0.5
 """Of that time, in bfloat16."""
 _LINKS, _CONSTRUCTION = 32, 100
 _MOST_CANDIDATES = 1024
+_ROUNDING = 1e-5
 _BLOCK = 65_536
 
 
@@ -91,15 +92,29 @@ def build_approximate(
     effort = 1 if kind == "ivf" else 16
     while True:
         built = Approximate(kind, index, min(effort, most), 0.0)
-        found = measure_recall(built.nearest(asked, true.shape[1]), true)
+        found = measure_recall(built.nearest(asked, true.shape[1]), true, asked, vectors)
         if found >= recall or effort >= most:
             return Approximate(kind, index, built.effort, found)
         effort *= 2
 
 
-def measure_recall(found: np.ndarray, true: np.ndarray) -> float:
-    """The share of the true neighbours [Q, k] that are among those found [Q, n]."""
-    return float(np.mean([np.isin(row, near).mean() for row, near in zip(true, found, strict=True)]))
+def measure_recall(found: np.ndarray, true: np.ndarray, queries: np.ndarray, vectors: np.ndarray) -> float:
+    """The share of the true neighbours that are among those found.
+
+    What is found counts where it is no farther than the last of the true ones: of equal vectors, as a name of
+    several entities has, it does not matter which are called the true neighbours.
+
+    Args:
+        found: [Q, n] rows of `vectors`, -1 for none.
+        true: [Q, k], the nearest first.
+        queries: [Q, D].
+    """
+    farthest = np.linalg.norm(queries - vectors[true[:, -1]], axis=1) * (1 + _ROUNDING) + _ROUNDING
+    within = np.zeros(len(queries), int)
+    for place in range(found.shape[1]):
+        rows = found[:, place]
+        within += (rows >= 0) & (np.linalg.norm(queries - vectors[rows], axis=1) <= farthest)
+    return float(np.minimum(within / true.shape[1], 1).mean())
 
 
 def write_approximate(approximate: Approximate, path: str) -> None:

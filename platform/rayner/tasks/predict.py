@@ -28,6 +28,8 @@ BATCHES_PER_ROUND = (4, 32)
 """How many batches are sorted by length together: padding against memory and delay. Each round has twice as
 many as the one before, from the first number to the second, so that a small job has several: while the model
 works on one, the next can be prepared."""
+PIECES_PER_ROUND = 8192
+"""Of which a round has no more: who streams documents waits for no more than these."""
 
 
 class Predicted(NamedTuple):
@@ -69,7 +71,8 @@ def predict(
     batches ahead of the next.
 
     Args:
-        tokens_per_batch: padded tokens a batch; by default the predictor's.
+        tokens_per_batch: padded tokens a batch; by default the predictor's. Stages behind the first keep
+            their own where that is less.
         ahead: whether a thread reads and prepares the next windows while the model works, which changes no
             answer: for where `has_spare_core` says so. Where a GPU does the model's work it always does.
 
@@ -93,8 +96,13 @@ def predict_and_count(
     # Not the others: what they read comes from the model of the stage before, which is no work for that core.
     answers = _one_stage(first, items, tokens_per_batch, ahead)
     for stage in others:
-        answers = _next_stage(stage, answers)
+        answers = _next_stage(stage, answers, tokens_of(stage, tokens_per_batch))
     return answers
+
+
+def tokens_of(stage: Predictor[Any, Any, Any, Any], asked: int | None) -> int | None:
+    """The padded tokens of a batch of a stage behind the first: its own, and no more than were asked for."""
+    return asked and min(asked, stage.tokens_per_batch)
 
 
 def stages_of(predictor: Any) -> Sequence[Predictor[Any, Any, Any, Any]]:
@@ -113,7 +121,7 @@ def _one_stage(
 
 
 def _next_stage(
-    predictor: Predictor[Any, Any, Any, Any], answers: Iterator[Predicted]
+    predictor: Predictor[Any, Any, Any, Any], answers: Iterator[Predicted], tokens_per_batch: int | None
 ) -> Iterator[Predicted]:
     windows: deque[int] = deque()
 
@@ -122,7 +130,7 @@ def _next_stage(
             windows.append(answer.windows)
             yield answer.out
 
-    for found in _one_stage(predictor, items(), None):
+    for found in _one_stage(predictor, items(), tokens_per_batch):
         yield Predicted(found.out, windows.popleft())
 
 
@@ -207,6 +215,8 @@ def as_mentions(items: Iterable[Any]) -> Iterator[Any]:
 
 def _check(document: Document, where: str) -> None:
     try:
+        # A generator would be used up here.
+        _ = len(document.mentions), len(document.words or ()), len(document.sentences or ())
         if fault := fault_of_offsets(document) or _outside(document):
             hint = "offsets are Python's int and count the characters of its text from 0"
             raise InputError(where, fault, hint)
@@ -284,9 +294,9 @@ def _rounds(
         part = piece.part
         windows = predictor.prepare(part)
         held.append((piece, part, windows))
-        # One for the item: texts without words must not pile up for ever.
+        # One for the item: texts without words must not pile up for long.
         tokens += 1 + sum(predictor.length_of(w) for w in windows)
-        if tokens >= batches * tokens_per_batch:
+        if tokens >= batches * tokens_per_batch or len(held) >= PIECES_PER_ROUND:
             yield held
             held, tokens, batches = [], 0, min(2 * batches, most)
     yield held

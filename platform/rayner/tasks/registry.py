@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -56,7 +56,7 @@ from rayner.tasks.tagger.task import TaggerTask
 from rayner.tasks.typer.predictor import TypeStage
 from rayner.tasks.typer.task import TyperOptions, TyperTask
 
-VARIABLE = "RAYNER_TASKS"
+VARIABLE, GROUP = "RAYNER_TASKS", "rayner.tasks"
 
 Stage = Predictor[Document, Any, Any, Document]
 """A predictor from documents to documents, which adds to what the stage before left in them."""
@@ -201,26 +201,29 @@ def parse_recipe(values: Mapping[str, Any], where: str) -> Any:
 @cache
 def _tasks(variable: str) -> Mapping[str, Task]:
     found = {task.name: task for task in OWN}
-    others = [(point.value, point.load) for point in entry_points(group="rayner.tasks")]
-    others += [(name, lambda name=name: _imported(name)) for name in filter(None, variable.split(","))]
-    for name, load in others:
+    names = filter(None, map(str.strip, variable.split(",")))
+    others = [
+        *((f"entry point {GROUP}: {point.value}", point.load) for point in entry_points(group=GROUP)),
+        *((f"{VARIABLE}={name}", partial(_imported, name)) for name in names),
+    ]
+    for where, load in others:
         try:
             task = load()
         except (ImportError, AttributeError, ValueError) as error:
             what = f"the task cannot be imported ({error})"
             hint = "write package.module:RECORD"
-            if isinstance(error, ModuleNotFoundError) and ":" in name:
+            if isinstance(error, ModuleNotFoundError) and ":" in where.rpartition(" ")[2]:
                 hint = "install the package, or put its folder on PYTHONPATH"
-            raise InputError(f"{VARIABLE}={name}", what, hint) from None
+            raise InputError(where, what, hint) from None
         if not isinstance(task, Task):
             what = f"is a {type(task).__name__}, no rayner.tasks.registry.Task"
-            raise InputError(f"{VARIABLE}={name}", what, "name the record of a task")
+            raise InputError(where, what, "name the record of a task")
         if found.get(task.name, task) is not task:
-            raise InputError(f"{VARIABLE}={name}", f"there is a task {task.name!r} already", "rename it")
+            raise InputError(where, f"there is a task {task.name!r} already", "rename it")
         found[task.name] = task
     return found
 
 
 def _imported(name: str) -> Any:
-    module, _, attribute = name.strip().partition(":")
+    module, _, attribute = name.partition(":")
     return getattr(import_module(module), attribute)

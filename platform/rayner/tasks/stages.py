@@ -309,7 +309,7 @@ def checkpoint_in(path: str | Path, name: str, contexts: bool = True) -> Path:
 
 
 def load_pipeline(
-    path: str | Path, device: str | None = None, precision: AskedPrecision = None, **options: Any
+    path: str | Path, /, device: str | None = None, precision: AskedPrecision = None, **options: Any
 ) -> Pipeline:
     """`read_pipeline`, loaded."""
     return read_pipeline(path, options, precision).pipeline(device)

@@ -206,8 +206,10 @@ def test_ctd_has_other_columns_for_chemicals_and_genes(file):
     assert base.entities == [Entity("MESH:D7", "lead", ("Pb", "plumb", "Blei"))]
     assert base.ignored == {"column CasRN": 1}
     genes = "GeneSymbol\tGeneName\tGeneID\tAltGeneIDs\tSynonyms\n#\nAPC\tadenoma gene\t324\t9\tDP2|DP3\nX\n"
-    base = read_knowledge_base(file("CTD_genes.tsv", comment + genes))
-    assert base.entities == [Entity("324", "adenoma gene", ("APC", "DP2", "DP3"), other_ids=("9",))]
+    # Some have a symbol and no name.
+    base = read_knowledge_base(file("CTD_genes.tsv", f"{comment}{genes}XYZ\t\t7\t\tX1\n"))
+    first = Entity("324", "adenoma gene", ("APC", "DP2", "DP3"), other_ids=("9",))
+    assert base.entities == [first, Entity("7", "XYZ", ("X1",))]
     assert [reject.what for reject in base.rejects] == ["1 cell under 5 columns"]
 
 
@@ -266,6 +268,16 @@ def test_obo_terms_with_links_out_of_the_file(file):
     assert base.entities[1].other_ids == ("A:9", "A:4", "A:10", "A:5")
     assert base.ignored == {"obsolete term": 1}
     assert [(reject.kind, reject.where) for reject in base.rejects] == [("duplicate id", f"{path}:39")]
+
+
+def test_an_obsolete_term_that_a_further_id_replaced_is_one_too(file):
+    pytest.importorskip("pronto")
+    terms = "[Term]\nid: X:1\nname: a\nalt_id: X:7\n\n[Term]\nid: X:2\nname: b\nis_obsolete: true\n"
+    base = read_knowledge_base(
+        file("a.obo", f"format-version: 1.2\nontology: x\n\n{terms}replaced_by: X:7\n")
+    )
+    assert [(entity.entity_id, entity.other_ids) for entity in base.entities] == [("X:1", ("X:7", "X:2"))]
+    assert not base.ignored
 
 
 def test_an_id_that_is_there_twice_is_merged_where_names_agree(file):

@@ -75,7 +75,10 @@ def test_ids_of_merged_concepts_are_further_ids(file):
     base = read_knowledge_base([names, merged])
     assert base.formats == ("umls",)
     assert [entity.other_ids for entity in base.entities] == [("C0000007",), ()]
-    assert (base.rejects, base.ignored) == ([], {"old concept without a successor in the rows before": 3})
+    assert (base.rejects, base.ignored) == ([], {"old concept that is none of another's names now": 3})
+    strange = file("MRCUI-2.RRF", "C0000011|2019AA|SY|||C0000099|Y|\n")
+    ignored = read_knowledge_base([names, strange]).ignored
+    assert ignored == {"old concept without a successor in the rows before": 1}
 
 
 def test_another_table_of_umls_is_no_dictionary(file):

@@ -55,6 +55,17 @@ def test_a_mention_that_names_nothing_is_nil_with_a_reason(mention: str, reason:
     assert all(mention not in texts for texts in index.searched)
 
 
+def test_equal_mentions_have_one_answer_however_they_are_written() -> None:
+    written = ("MySQL", "MySQL" + " " * 600)
+    assert [a.entity_id for a in predict(standardizer(), written)] == ["my", "my"]
+    composed = "각" * 260
+    decomposed = unicodedata.normalize("NFD", composed)
+    assert len(decomposed) > MOST_CHARACTERS
+    first, second = predict(standardizer(), [composed, decomposed])
+    assert (first.reason, second.reason) == (None, None)
+    assert [one.score for one in first.candidates] == [one.score for one in second.candidates]
+
+
 @pytest.mark.parametrize(
     "mention", ["アンドロイド", "постгрес", "数据库", "€", "C++", "🐘", "ﷺ", "a" * MOST_CHARACTERS]
 )

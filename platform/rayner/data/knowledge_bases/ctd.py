@@ -49,11 +49,13 @@ def read(path: Path, builder: Builder, _: Columns) -> None:
             builder.reject(where, what, "part the cells as those of the header")
             continue
         row = dict(zip(header, cells, strict=False))
+        aliases = [alias for column in names for alias in _parts(row.get(column, ""))]
         builder.add(
             row[id_],
-            row[name],
+            # Some genes have a symbol and no name.
+            row[name] or next(iter(aliases), ""),
             where,
-            aliases=[alias for column in names for alias in _parts(row.get(column, ""))],
+            aliases=aliases,
             description=row.get("Definition"),
             parents=_parts(row.get("ParentIDs", "")),
             # Of the Disease Ontology CTD writes `DO:DOID:1`, and everybody else `DOID:1`.

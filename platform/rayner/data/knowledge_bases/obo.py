@@ -58,11 +58,14 @@ def read(path: Path, builder: Builder, _: Columns) -> None:
     """
     frames = _frames(split_lines(read_text(path, builder)), path, builder)
     obsolete: list[Any] = []
+    of_alternate: dict[str, list[str]] = {}
     ontology = _load("\n".join([*frames.lines, ""]), path)
     for term in ontology.terms():
         if term.obsolete:
             obsolete.append(term)
             continue
+        for alternate in term.alternate_ids:
+            of_alternate.setdefault(alternate, []).append(term.id)
         builder.add(
             term.id,
             term.name or "",
@@ -74,7 +77,7 @@ def read(path: Path, builder: Builder, _: Columns) -> None:
             other_ids=sorted(term.alternate_ids),
         )
     for term in obsolete:
-        successor = _successor(term.id, frames.replaced)
+        successor = _successor(term.id, {**of_alternate, **frames.replaced})
         if not all(builder.add_other_id(successor, id_) for id_ in (term.id, *sorted(term.alternate_ids))):
             builder.ignored["obsolete term"] += 1
 

@@ -57,7 +57,9 @@ def read(path: Path, builder: Builder, _: Columns) -> None:
         if _is_type(cells):
             builder.add_type(cells[0], cells[3])
         elif _is_merged(cells):
-            if cells[2] != "SY" or not builder.add_other_id(cells[5], cells[0]):
+            if cells[2] != "SY":
+                builder.ignored["old concept that is none of another's names now"] += 1
+            elif not builder.add_other_id(cells[5], cells[0]):
                 builder.ignored["old concept without a successor in the rows before"] += 1
         elif len(cells) != _NAME_CELLS:
             what = f"{counted(len(cells), 'cell')} between bars"

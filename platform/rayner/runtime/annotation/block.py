@@ -29,7 +29,7 @@ from rayner.runtime.annotation.attempts import Attempts, note_fault
 from rayner.runtime.annotation.output_folder import ANNOTATION_SCHEMA, SENTENCES, Output
 from rayner.runtime.annotation.reading import Block, Row
 from rayner.runtime.faults import WorkerFault
-from rayner.tasks.predict import Predicted, has_spare_core
+from rayner.tasks.predict import Predicted, has_spare_core, tokens_of
 from rayner.tasks.stages import PipelineSettings
 
 Also = Literal["jsonl", "brat", "contexts"]
@@ -125,8 +125,8 @@ class BlockAnnotator:
                 self._with_contexts = pipeline.with_contexts
         else:
             predictor = model.load(device)
-        # Later stages choose their own, as in a chain.
-        tokens_per_batch = None if stage else tokens_per_batch
+        if stage:
+            tokens_per_batch = tokens_of(predictor, tokens_per_batch)
         self._answering = Answering(predictor, tokens_per_batch, has_spare_core(cpus))
         self._version = model.version
         self._output, self._also = output, tuple(also)
