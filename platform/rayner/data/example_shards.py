@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -179,9 +180,14 @@ def _write_table(table: pa.Table, path: Path, rows_per_group: int = ROWS_PER_GRO
         pq.write_table(table, partial, row_group_size=rows_per_group, compression="lz4", use_dictionary=False)
 
 
+@cache
+def _names_of_fields(kind: type) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(kind))
+
+
 def _plain(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        return {name: getattr(value, name) for name in _names_of_fields(type(value))}
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")
     if isinstance(value, np.ndarray):

@@ -83,7 +83,7 @@ class DenseSide:
         with torch.inference_mode():
             # One query at a time: repeating it for each of its vectors would take most of the time.
             parts = [
-                _similarity(queries[number], table[rows[begin:end]], self.distance)
+                _similarity(queries[number], table.index_select(0, rows[begin:end]), self.distance)
                 for number, begin, end in zip(query[begins], begins, ends, strict=True)
             ]
             return torch.cat(parts).cpu().numpy() if parts else np.empty(0, np.float32)
