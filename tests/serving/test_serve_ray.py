@@ -225,7 +225,7 @@ def test_applications_leave_each_other_alone_and_a_composed_one_has_the_answers_
     second = Served("second", "/second")
     for path in filter(Path.is_file, served.pipeline.parent.rglob("*")):
         obstore.put(storage.store(), f"serving/{path.relative_to(served.pipeline.parent)}", path)
-    second.deploy(served.composed(f"s3://{BUCKET}/serving/pipeline.yaml"))
+    assert second.change(served.composed(f"s3://{BUCKET}/serving/pipeline.yaml"))
     deployments = {"rayner", "mentions", "entities"}
     assert set(serve.status().applications["second"].deployments) == deployments
     reply = requests.post(served.url("/second/v1/annotate"), json=BODY, timeout=60).json()

@@ -65,7 +65,8 @@ def read(path: Path, builder: Builder, _: Columns) -> None:
             obsolete.append(term)
             continue
         for alternate in term.alternate_ids:
-            of_alternate.setdefault(alternate, []).append(term.id)
+            if alternate not in frames.places:
+                of_alternate.setdefault(alternate, []).append(term.id)
         builder.add(
             term.id,
             term.name or "",
@@ -76,8 +77,9 @@ def read(path: Path, builder: Builder, _: Columns) -> None:
             parents=frames.parents.get(term.id, []),
             other_ids=sorted(term.alternate_ids),
         )
+    replaced = of_alternate | frames.replaced
     for term in obsolete:
-        successor = _successor(term.id, {**of_alternate, **frames.replaced})
+        successor = _successor(term.id, replaced)
         if not all(builder.add_other_id(successor, id_) for id_ in (term.id, *sorted(term.alternate_ids))):
             builder.ignored["obsolete term"] += 1
 
