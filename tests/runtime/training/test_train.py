@@ -289,7 +289,7 @@ def test_an_encoder_that_cannot_recompute_is_refused_before_anything_is_read(tmp
     [
         ({"gpus_per_worker": 0.5}, 2),
         ({"gpus_per_worker": 0.5, "workers": 3}, None),
-        ({"gpus_per_worker": 1.5, "workers": 1, "max_workers": 2}, None),
+        ({"gpus_per_worker": 0.5, "workers": 1, "max_workers": 2}, None),
     ],
 )
 def test_several_workers_on_one_gpu_are_refused(
