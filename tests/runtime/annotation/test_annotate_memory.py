@@ -15,8 +15,8 @@ import pytest
 
 from benchmarks.annotate_memory import write_input
 from rayner.runtime.annotation.annotate import annotate
-from rayner.runtime.annotation.input_shards import cut_shards, find_sources
-from rayner.runtime.annotation.reading import read_blocks
+from rayner.runtime.annotation.input_shards import BLOCKS, LEAST_BLOCK, cut_shards, find_sources
+from rayner.runtime.annotation.reading import Row, read_blocks
 from tests.runtime.annotation.annotate_model import Nothing
 
 
@@ -33,6 +33,23 @@ def test_a_large_file_is_streamed(tmp_path: Path, form: str) -> None:
     finally:
         tracemalloc.stop()
     assert peak < 40 * 2**20
+
+
+@pytest.mark.parametrize(("count", "together"), [(BLOCKS, 0), (3 * BLOCKS, 3 * BLOCKS)])
+def test_many_small_files_of_lines_are_put_together(tmp_path: Path, count: int, together: int) -> None:
+    """Else each is a block, and a file of the output."""
+    texts = {}
+    for number in range(count):
+        name = f"{number:03d}"
+        texts[f"{name}:2"] = f"Text {number}."
+        (tmp_path / f"{name}.jsonl").write_text(f"no JSON\n{json.dumps({'text': texts[f'{name}:2']})}\n")
+    (tmp_path / "large.jsonl").write_text(json.dumps({"text": "word " * LEAST_BLOCK}))
+    sources, _ = find_sources([str(tmp_path)])
+    shards = cut_shards(sources)
+    assert sorted(map(len, shards)) == ([1, together] if together else [1] * (count + 1))
+    rows = [row for shard in shards for block in read_blocks(shard, LEAST_BLOCK) for row in block.all_rows()]
+    read = {row.name: row.content for row in rows if isinstance(row, Row)}
+    assert {name: json.loads(read[name])["text"] for name in texts} == texts
 
 
 @pytest.mark.parametrize("end", [b"", b"\n"])

@@ -28,7 +28,7 @@ from rayner.runtime.annotation.pools import PoolSettings, pool_of, with_memory
 from rayner.runtime.run_folder import check_apart
 from rayner.tasks.stages import PipelineSettings, read_pipeline
 
-LAYOUT = "1"
+LAYOUT = "2"
 """To be raised when files are cut into blocks in another way: a run must not go on with other blocks."""
 _NAMED = 3
 """Of files that are left aside, how many are named."""

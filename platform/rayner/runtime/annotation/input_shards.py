@@ -32,7 +32,7 @@ FORMATS = {
     ".txt": "text",
     ".text": "text",
 }
-TEXTS_PER_SHARD = 4096
+FILES_PER_SHARD = 4096
 SHARD_BYTES = 64 * 2**20
 BLOCKS = 64
 LEAST_BLOCK, MOST_BLOCK = 2**16, 2**23
@@ -123,21 +123,25 @@ def _check_parts(shown: str) -> None:
         raise InputError(shown, "has an empty part between two slashes", "rename the object")
 
 
-def cut_shards(sources: Iterable[Source]) -> list[Shard]:
-    """Files of many documents alone, texts together."""
+def cut_shards(sources: Sequence[Source]) -> list[Shard]:
+    """Files of many documents alone; texts together, and JSON lines where many files hold a few each."""
+    small = [s for s in sources if s.format == "jsonl" and s.size <= LEAST_BLOCK]
+    together = {"text", "jsonl"} if len(small) > BLOCKS else {"text"}
     shards: list[Shard] = []
-    texts: list[Source] = []
-    size = 0
+    held: dict[str, list[Source]] = {"text": [], "jsonl": []}
+    sizes = dict.fromkeys(held, 0)
     for source in sources:
-        if source.format != "text":
+        if source.format not in together or (source.format == "jsonl" and source.size > LEAST_BLOCK):
             shards.append((source,))
             continue
-        if texts and (len(texts) == TEXTS_PER_SHARD or size + source.size > SHARD_BYTES):
-            shards.append(tuple(texts))
-            texts, size = [], 0
-        texts.append(source)
-        size += source.size
-    return [*shards, tuple(texts)] if texts else shards
+        files = held[source.format]
+        if files and (len(files) == FILES_PER_SHARD or sizes[source.format] + source.size > SHARD_BYTES):
+            shards.append(tuple(files))
+            files.clear()
+            sizes[source.format] = 0
+        files.append(source)
+        sizes[source.format] += source.size
+    return [*shards, *(tuple(files) for files in held.values() if files)]
 
 
 def shards_of(additions: Iterable[Addition]) -> list[tuple[Shard, int]]:
