@@ -76,9 +76,13 @@ def test_nothing_that_workers_print_comes_after_the_result() -> None:
 
 
 INTERRUPTED = """
+import signal
 import time
 from rayner.cli.app import app, main
 from rayner.runtime.cluster import ensure_ray
+
+# A shell that runs the tests in its background has it ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 @app.command()
 def wait():
