@@ -65,8 +65,9 @@ def test_it_learns_what_is_written_otherwise_and_a_checkpoint_answers_alike(
         load_checkpoint(tmp_path / "run/best")
 
 
+@pytest.mark.parametrize("with_dev", [True, False])
 def test_other_entities_than_those_that_were_learned_are_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    with_dev: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A recipe's paths count from the current folder, where other files may have the names of its own."""
     monkeypatch.setattr(warned_once, "_said", set())
@@ -74,7 +75,9 @@ def test_other_entities_than_those_that_were_learned_are_told(
     (base,) = map(Path, values["knowledge_base"]["paths"])
     task = task_of(values)
     model = task.build()
-    task.fit(model, task.strings.dev)
+    task.units("train")
+    if with_dev:
+        task.fit(model, task.strings.dev)
     save_checkpoint(tmp_path / "best", task, model, {})
 
     def candidates() -> list[str]:

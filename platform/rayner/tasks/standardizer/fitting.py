@@ -36,7 +36,7 @@ _ONE_QUERY = np.zeros(1, np.int64)
 @dataclass(frozen=True, slots=True)
 class Fitted:
     """What both sides weigh; `nil` None where there was nothing to fit it on. `base` is the digest of the
-    knowledge base that it was fitted on.
+    entities that were learned.
 
     `reranker` is how a re-ranker's scores count, None without one. `without`, `reranker_without` and
     `fold_of` are not kept in a checkpoint: what was fitted without each fifth of the strings, and which fifth

@@ -34,7 +34,7 @@ from rayner.tasks.contexts.rankers import load_trained_ranker, version_of_ranker
 from rayner.tasks.document_windows import SPECIAL_TOKENS
 from rayner.tasks.encoder_task import EncoderTask
 from rayner.tasks.sharing import fill, from_first
-from rayner.tasks.standardizer.chunks import Chunk, NameBatch, by_length, merged
+from rayner.tasks.standardizer.chunks import NameBatch, by_length, merged
 from rayner.tasks.standardizer.encoding import LONGEST, TOKENS_PER_CHUNK_ON_GPU, encode_texts
 from rayner.tasks.standardizer.entity_units import EntityRange, units_of
 from rayner.tasks.standardizer.examples import name_examples, varied
@@ -88,6 +88,7 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
         if split == "dev":
             return super().units(split)
         require_learnable(self.strings)
+        self.fitted = replace(self.fitted, base=self.strings.indexed.digest)
         return units_of(self.strings.learned)
 
     def read(self, unit: Unit) -> Sequence[Entity] | Sequence[MentionString]:
@@ -154,9 +155,8 @@ class StandardizerTask(EncoderTask[StandardizerRecipe]):
 
     def forward(self, model: nn.Module, batch: NameBatch, progress: Progress) -> Output:
         """The vectors of the strings, each with its entity as its key."""
-        chunks: Iterable[Chunk] = batch.chunks
-        if batch.entities.device.type == "cuda":
-            chunks = merged(batch.chunks, TOKENS_PER_CHUNK_ON_GPU)
+        on_gpu = batch.entities.device.type == "cuda"
+        chunks = merged(batch.chunks, TOKENS_PER_CHUNK_ON_GPU) if on_gpu else batch.chunks
         vectors = [model(ids, mask) for ids, mask in chunks]
         return Output({}, torch.cat(vectors), batch.entities)
 
