@@ -162,7 +162,7 @@ def main() -> None:
         title="Types that were never learned",
         section="Recognition",
         task="recognizer",
-        conditions=f"Trained on four domains of CrossNER for {options.epochs} epochs (`domains`), or on these "
+        conditions=f"Trained on four domains of CrossNER for {options.epochs} epochs (`domains`) or on these "
         "and the training parts of WNUT-17 and BC5CDR (`corpora`), and scored on the development part of the "
         "fifth, whose new types are looked for by their description alone. `mean` is that of the domains.",
         seeds=(1,),
