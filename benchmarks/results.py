@@ -16,6 +16,7 @@ import statistics
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,6 +30,12 @@ from benchmarks.figures import (
     record,
 )
 from benchmarks.results_page import table as tables
+from rayner.config.recipe_files import corpus_paths
+from rayner.data.readers import read_corpus
+from rayner.data.writers import write_parquet
+from rayner.data.writers.base import Losses
+from rayner.data.writers.iob2 import outermost
+from rayner.tasks.registry import load_recipe
 
 RECIPES = ROOT / "jobs" / "recipes"
 CORPORA = {
@@ -38,7 +45,9 @@ CORPORA = {
     "bc5cdr_self_training": "BC5CDR, labelled by a dictionary, with self-training",
     "wnut17": "WNUT-17",
     "litbank": "LitBank (nested)",
+    "litbank_outermost": "LitBank, outermost mentions alone",
 }
+OUTERMOST = "_outermost"
 TASKS = ("recognizer", "tagger")
 UNITS = {"f1": "%", "precision": "%", "recall": "%", "minutes": "min"}
 CONDITIONS = """The whole recipe, scored on the development part, which also chooses the best epoch: a little
@@ -55,11 +64,32 @@ class Run(NamedTuple):
     @property
     def recipe(self) -> Path:
         """Its recipe."""
-        return RECIPES / f"{self.task}_{self.corpus}.yaml"
+        return RECIPES / f"{self.task}_{self.corpus.removesuffix(OUTERMOST)}.yaml"
 
     def out(self, runs: Path) -> Path:
         """Its folder."""
         return runs / f"{self.task}_{self.corpus}_{self.seed}"
+
+
+def changes(run: Run, runs: Path) -> list[str]:
+    """What differs from the recipe: the seed, and where nested mentions are left out, corpus and decoding."""
+    changed = [f"seed={run.seed}"]
+    if run.corpus.endswith(OUTERMOST):
+        changed.append(f"corpus.train={json.dumps([str(corpus_of_outermost(run, runs))])}")
+        if run.task == "recognizer":
+            changed.append("decoding.overlap=flat")
+    return changed
+
+
+def corpus_of_outermost(run: Run, runs: Path) -> Path:
+    """The training documents of a recipe without the mentions that lie in others."""
+    path = runs / f"{run.task}_{run.corpus}.parquet"
+    if not path.exists():
+        recipe: Any = load_recipe(run.recipe)
+        documents = read_corpus(corpus_paths(recipe.corpus.train)).documents
+        kept = (replace(d, mentions=tuple(outermost(d.mentions, Losses(d.document_id)))) for d in documents)
+        write_parquet(kept, path)
+    return path
 
 
 def train(run: Run, runs: Path, precision: str) -> int:
@@ -68,7 +98,8 @@ def train(run: Run, runs: Path, precision: str) -> int:
     if (out / "result.json").exists():
         return 0
     command = [sys.executable, "-m", "rayner", "train", str(run.recipe), "--out", str(out)]
-    command += ["--workers", "0", "--set", f"seed={run.seed}", "--precision", precision, "--json"]
+    command += ["--workers", "0", "--precision", precision, "--json"]
+    command += [word for change in changes(run, runs) for word in ("--set", change)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "platform")}
     with out.with_suffix(".log").open("a") as log:
         status = subprocess.run(command, env=environment, stdout=log, stderr=log, cwd=ROOT).returncode
