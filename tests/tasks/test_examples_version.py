@@ -21,7 +21,7 @@ EXAMPLES = {
     "gaussian": (7, "8ca8376cba99cf34"),
     "standardizer": (1, "bdd4897a783e579a"),
     "chains": (6, "db12ebb7b02aae92"),
-    "coreference": (6, "544cc29eee022e97"),
+    "coreference": (7, "544cc29eee022e97"),
     "typer": (9, "f5afcabfbe38de01"),
     "ranker": (1, "832386288a164b6c"),
 }

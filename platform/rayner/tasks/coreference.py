@@ -53,7 +53,7 @@ class CoreferenceBatch:
 class CoreferenceTask(CorpusTask[CoreferenceRecipe]):
     """Learns which spans are mentions, and with which mention before it each corefers."""
 
-    examples_version = 6
+    examples_version = 7
     metric = Metric("conll_f1")
     keeps_stories_apart = True
     weights: Mapping[str, float] = {"mention": 1.0, "antecedent": 1.0}
@@ -119,7 +119,8 @@ class CoreferenceTask(CorpusTask[CoreferenceRecipe]):
         found: dict[tuple[int, int], int] = {}
         rejects = []
         numbers: dict[str, int] = {}
-        for number, mention in enumerate(document.mentions):
+        # Those with chains first: the same words may be a named entity, too, which has none.
+        for number, mention in enumerate(sorted(document.mentions, key=lambda m: m.chain is None)):
             where = f"{document.document_id}: {mention.start}-{mention.end}"
             span = locate(subwords, mention.start, mention.end)
             if span is None:

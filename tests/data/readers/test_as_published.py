@@ -162,3 +162,80 @@ def test_a_first_row_that_is_longer_than_what_is_looked_at(
     path = written(tmp_path / "a.jsonl", f"{json.dumps(row)}\n" * 2)
     assert detect(path) == "doccano"
     assert mentions(path) == [("Ada", "PER")] * 2
+
+
+def test_texts_beside_another_format_are_texts(tmp_path: Path) -> None:
+    letter = written(tmp_path / "letter.txt", "Ada wrote a letter.\n")
+    rows = written(tmp_path / "rows.jsonl", json.dumps({"text": "Bob ran"}))
+    reading = read_corpus([letter, rows])
+    assert sorted(d.text for d in reading.documents) == ["Ada wrote a letter.\n", "Bob ran"]
+    assert not reading.rejects
+    columns = written(tmp_path / "of columns.conll", "Ada\tB-PER\n")
+    assert len(read_corpus([letter, columns]).documents) == 2
+
+
+def test_columns_of_tags_that_are_not_read_are_counted(tmp_path: Path) -> None:
+    """VLSP 2016: chunks, and two layers of entities, the inner of which comes last."""
+    rows = ["Minh\tNp\tB-NP\tB-PER\tO", "Hà_Nội\tNp\tB-NP\tB-ORG\tB-LOC"]
+    reading = read_corpus(written(tmp_path / "a.tsv", "\n".join(rows)))
+    assert reading.ignored == {"column 4, of tags beside the last": 1}
+    conll = read_corpus(written(tmp_path / "b.txt", "Ada NNP I-NC I-PER\nran VBD I-VC O\n" * 2))
+    assert not conll.ignored
+
+
+def test_chunks_are_no_mentions_of_numbered_words(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.tsv", "1\tEU\tB-NP\tB-ORG\n2\tran\tB-VP\tO\n")
+    assert mentions(path) == [("EU", "ORG")]
+    assert mentions(written(tmp_path / "b.tsv", "1\tEU\tB-NP\n2\tran\tB-VP\n")) == [
+        ("EU", "NP"),
+        ("ran", "VP"),
+    ]
+
+
+def test_documents_begin_at_marks_between_layers(tmp_path: Path) -> None:
+    mark, first, second = "-DOCSTART-\tO\tO\n\n", "the\tB-PER\tO\nBree\tI-PER\tB-LOC\n\n", "Bob\tB-PER\tO\n\n"
+    path = written(tmp_path / "a.tsv", mark + first + mark + second)
+    assert detect(path) == "litbank"
+    reading = read_corpus(path)
+    assert [(d.document_id, d.text) for d in reading.documents] == [("a:1", "the Bree"), ("a:6", "Bob")]
+    assert mentions(path) == [("the Bree", "PER"), ("Bree", "LOC"), ("Bob", "PER")]
+
+
+@pytest.mark.parametrize("name", ["train.txt", "train.tsv"])
+def test_tags_that_no_format_knows_are_no_text(tmp_path: Path, name: str) -> None:
+    rows = "EU\tNNP\tORG\nrejects\tVBZ\tO\nGerman\tJJ\tMISC\ncall\tNN\tO\n"
+    with pytest.raises(CorpusError, match="no known format"):
+        detect(written(tmp_path / name, rows))
+
+
+@pytest.mark.parametrize("name", ["a.tsv.gz", "a.xml.gz"])
+def test_a_file_that_cannot_be_unpacked_is_told_as_that(tmp_path: Path, name: str) -> None:
+    written(tmp_path / name, "Ada\tB-PER\n")
+    with pytest.raises(CorpusError, match="a broken gzip file"):
+        detect(tmp_path / name)
+
+
+def test_marks_of_documents_and_remarks(tmp_path: Path) -> None:
+    rows = "Ada O\nran B-X\n\n"
+    marks = ("# document_id = a", "# doc_id: b", "#doc c", "# id 7f-1\tdomain=en", "# id 8 domain=en")
+    text = "".join(f"{mark}\n# document is about cats\n{rows}" for mark in marks)
+    reading = read_corpus(written(tmp_path / "a.conll", text))
+    assert [d.document_id for d in reading.documents] == ["a", "b", "c", "7f-1", "8 domain=en"]
+    assert reading.ignored == {"comment": 5}
+
+
+@pytest.mark.parametrize(
+    ("name", "beside"),
+    [
+        ("prodigy", {"_task_hash": 2, "spans": [{"start": 0, "end": 3, "label": "PER"}], "answer": "accept"}),
+        ("doccano", {"label": [[0, 3, "PER"]]}),
+    ],
+)
+def test_a_tool_keeps_the_fields_of_what_it_was_given(
+    tmp_path: Path, name: str, beside: dict[str, Any]
+) -> None:
+    row = {"id": 7, "text": "Ada ran", "document_id": "a", "mentions": [], "group": "g"} | beside
+    path = written(tmp_path / "a.jsonl", json.dumps(row))
+    assert detect(path) == name
+    (document,) = read_corpus(path).documents
+    assert (document.document_id, mentions(path)) == ("a", [("Ada", "PER")])

@@ -182,3 +182,15 @@ def test_what_we_write_is_known_however_long_its_first_document(tmp_path: Path) 
     write_bioc_json(documents, tmp_path / "a.json")
     assert detect(tmp_path) == "bioc"
     assert read_corpus(tmp_path).documents == documents
+
+
+def test_sentences_are_of_all_passages_or_counted(tmp_path: Path) -> None:
+    parts = {"offset": 6, "sentences": [sentence(6, "Ann ran. ", (6, 3)), sentence(15, "Bob sat.", (15, 3))]}
+    empty = {"offset": 100, "text": ""}
+    (tmp_path / "a.json").write_text(json.dumps({"documents": [{"id": "a", "passages": [parts, empty]}]}))
+    assert read_corpus(tmp_path / "a.json").documents[0].sentences == ((0, 9), (9, 17))
+    title = {"offset": 0, "text": "Title"}
+    (tmp_path / "a.json").write_text(json.dumps({"documents": [{"id": "a", "passages": [title, parts]}]}))
+    reading = read_corpus(tmp_path / "a.json")
+    assert reading.documents[0].sentences is None
+    assert reading.ignored == {"sentence beside passages that have none": 2}

@@ -197,13 +197,13 @@ def test_files_of_another_kind_are_counted(tmp_path: Path) -> None:
 def test_files_of_another_kind_are_named_where_they_are_left_aside(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    for name, content in (("labelled/a.jsonl", '{"text": "Ann"}\n'), ("raw/b.txt", "Ann ran.\n")):
+    for name, content in (("labelled/a.jsonl", '{"text": "Ann"}\n'), ("raw/b.rtf", "{\\rtf1 Ann ran.}\n")):
         (tmp_path / name).parent.mkdir()
         (tmp_path / name).write_text(content)
     assert len(find_units([tmp_path / "labelled", tmp_path / "raw"])) == 1
     assert [record.message for record in caplog.records] == [
         f"{tmp_path / 'raw'}: nothing of this folder is read; left aside, as no jsonl: "
-        f"{tmp_path / 'raw/b.txt'}; name it in a command of its own"
+        f"{tmp_path / 'raw/b.rtf'}; name it in a command of its own"
     ]
     caplog.clear()
     find_units([tmp_path / "labelled", tmp_path / "raw"])

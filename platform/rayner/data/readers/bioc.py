@@ -142,7 +142,7 @@ def _add(document: Mapping[str, Any], document_id: str, where: str, reading: Rea
                 reading.repaired["space between passages made one line end"] += 1
             blocks.append(_Block(offset, len(text), own))
             text += own
-            if parts:
+            if parts and own:
                 sentences.append((blocks[-1].start, len(text)))
                 annotations += [(one, [blocks[-1]]) for one in part.get("annotations") or ()]
         for holder in [passage] if parts else [passage, *given]:
@@ -163,8 +163,10 @@ def _add(document: Mapping[str, Any], document_id: str, where: str, reading: Rea
     if any(passage.get("text") and passage.get("sentences") for passage in document["passages"]):
         # Of such a passage both may have one; elsewhere one that is there twice was written twice.
         mentions = list(dict.fromkeys(mentions))
-    known = tuple(sentences) if len(sentences) == len(blocks) and sentences else None
-    reading.add(Document(document_id, text, in_order(mentions), sentences=known), where)
+    known = tuple(sentences) if len(sentences) == sum(bool(block.text) for block in blocks) else ()
+    if not known:
+        reading.ignored["sentence beside passages that have none"] += len(sentences)
+    reading.add(Document(document_id, text, in_order(mentions), sentences=known or None), where)
 
 
 def _whole(number: Any) -> int:

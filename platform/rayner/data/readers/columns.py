@@ -32,7 +32,9 @@ DOCUMENT_MARK = "-DOCSTART-"
 _SUFFIXES = {".conll", ".iob", ".iob2", ".bio"}
 _MARK = re.compile(
     r"-DOCSTART-(?:[^(]*\((?P<bracketed>.*)\))?|"
-    r"#\s*(?:begin document|newdoc id|newdoc|doc id|doc|document|id)\b[\s:=]*(?P<named>.*)"
+    r"#\s*(?:begin document|newdoc id|newdoc|(?:document_id|doc_id|doc id|document|doc|id)\b"
+    # A remark may begin with such a word.
+    r"(?=\s*[:=]|\s*\S*(?:\t.*|\s\S+=.*)?\s*$))\b[\s:=]*(?P<named>.*)"
 )
 _END = re.compile(r"#\s*end document")
 _OF_SEVERAL = re.compile(r"\d+[-.]\d+")
@@ -128,7 +130,9 @@ def read(unit: Unit) -> Reading:
     reading = Reading()
     (path,) = unit.paths
     lines = files.split_lines(files.read_text(path, reading))
-    blocks = list(_blocks(lines, _layout(lines), reading))
+    layout = _layout(lines)
+    reading.ignored.update(_columns_beside(lines, layout))
+    blocks = list(_blocks(lines, layout, reading))
     _drop_languages(blocks, reading)
     scheme = tag_schemes.scheme_of(layer for b in blocks for s in b.sentences for layer in s.tags)
     has_breaks = any(len(block.sentences) > 1 for block in blocks)
@@ -145,6 +149,23 @@ def read(unit: Unit) -> Reading:
         elif block.sentences:
             reading.add(_document(block, document_id, scheme, has_breaks, reading), where)
     return reading
+
+
+def _columns_beside(lines: Sequence[str], layout: _Layout) -> Counter[str]:
+    """Columns of tags, none of chunks, that are not read: they may be what is right, of another layer, or
+    what a model found."""
+    rows = [fields_of(line) for line in _rows(lines[:LOOKED_AT])]
+    width = min(map(len, rows), default=0)
+    found = Counter[str]()
+    for place in range(layout.word + 1, width - 1 if layout.tags == (-1,) else 0):
+        tags = _tags_at(rows, place)
+        if len(tags) >= 0.9 * len(rows) and set(tags) != {"O"} and not tag_schemes.is_chunks(tags):
+            found[f"column {place + 1}, of tags beside the last"] += 1
+    return found
+
+
+def _tags_at(rows: Iterable[Sequence[str]], place: int) -> list[str]:
+    return [row[place] for row in rows if place < len(row) and tag_schemes.is_tag(row[place])]
 
 
 def _is_reversed(row: Sequence[str]) -> bool:
@@ -180,6 +201,8 @@ def _numbered(lines: Sequence[str]) -> _Layout | None:
         return None
     tagged = Counter(place for row in rows for place in range(2, len(row)) if tag_schemes.is_tag(row[place]))
     columns = sorted(place for place, count in tagged.items() if count >= 0.9 * len(rows))
+    of_chunks = [place for place in columns if tag_schemes.is_chunks(_tags_at(rows, place))]
+    columns = [place for place in columns if place not in of_chunks] or of_chunks
     if not columns:
         return None
     # Tags right behind the word are layers; behind other columns, all but the last are of something else.

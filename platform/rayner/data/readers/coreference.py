@@ -1,8 +1,9 @@
 """Coreference in columns: the brackets of CoNLL-2012 `(12|(3)`, `12)` and of GUM `(person-4-Name(place-5)`.
 
-The brackets are in the last column. A CoNLL-2012 mention has a chain and the type "mention"; a GUM mention
-has a chain, a type, and the article that it is linked to as its entity. A document with parts is one document
-a part, and the parts are a group.
+The brackets are in the last column. A CoNLL-2012 mention has a chain and the type "mention"; its named
+entities, in a column of their own, are mentions with their types and without a chain. A GUM mention has a
+chain, a type, and the article that it is linked to as its entity. A document with parts is one document a
+part, and the parts are a group.
 """
 
 from __future__ import annotations
@@ -26,9 +27,12 @@ _BRACKET = re.compile(
 )
 _BRACKETS = re.compile(rf"(?:{re.sub(r'[?]P<[a-z]+>', '?:', _BRACKET.pattern)}|\|)+")
 _NONE = ("", "_", "-", "*")
+_NAMED, _FEWEST_FIELDS = 10, 12
+"""The column of named entities, in rows of so many fields and more."""
+_ENTITY = re.compile(r"(?:\((?P<type>[^()*]+))?\*?(?P<close>\))?")
 
 # (type, chain, entity id, first word, word after the last)
-_Found = tuple[str, str, str | None, int, int]
+_Found = tuple[str, str | None, str | None, int, int]
 
 
 @dataclass(slots=True)
@@ -45,6 +49,8 @@ class _Words:
     is_named: bool = False
     sentences: list[list[str]] = field(default_factory=lambda: [[]])
     opened: dict[tuple[str, str], list[tuple[int, str | None, int]]] = field(default_factory=dict)
+    entity: tuple[str, int, int] | None = None
+    """The type, word and line of a named entity that is open."""
     found: list[_Found] = field(default_factory=list)
     count: int = 0
 
@@ -121,6 +127,8 @@ def _row(document: _Words, row: Sequence[str], where: str, line: int, reading: R
         return
     document.sentences[-1].append(row[1] if len(row) == 3 else row[3])
     place, document.count = document.count, document.count + 1
+    if len(row) >= _FEWEST_FIELDS:
+        _named_entity(document, row[_NAMED], place, where, line, reading)
     if row[-1] in _NONE:
         return
     if _BRACKETS.fullmatch(row[-1]) is None or not set(row[-1]) & set("()"):
@@ -140,6 +148,22 @@ def _row(document: _Words, row: Sequence[str], where: str, line: int, reading: R
                 reading.reject(where, what, "open it before", document.document_id)
 
 
+def _named_entity(document: _Words, value: str, place: int, where: str, line: int, reading: Reading) -> None:
+    bracket = _ENTITY.fullmatch(value)
+    if bracket is None:
+        return
+    if bracket["type"]:
+        document.entity = bracket["type"], place, line
+    if bracket["close"]:
+        if document.entity is None:
+            what = "a bracket closes a named entity, and none is open"
+            reading.reject(where, what, "open it before", document.document_id)
+        else:
+            type_, first, _ = document.entity
+            document.found.append((type_, None, None, first, place + 1))
+            document.entity = None
+
+
 def _finish(document: _Words | None, path: str, reading: Reading) -> None:
     if document is None:
         return
@@ -147,6 +171,10 @@ def _finish(document: _Words | None, path: str, reading: Reading) -> None:
         for _, _, line in stack:
             what = f"a bracket opens chain {chain} and never closes"
             reading.reject(f"{path}:{line}", what, "close it", document.document_id)
+    if document.entity is not None:
+        type_, _, line = document.entity
+        what = f"a bracket opens a named entity ({type_}) and never closes"
+        reading.reject(f"{path}:{line}", what, "close it", document.document_id)
     sentences = [sentence for sentence in document.sentences if sentence]
     if not sentences:
         reading.reject(

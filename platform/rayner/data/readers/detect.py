@@ -43,7 +43,12 @@ _TEXT_SUFFIXES = (
     ".bioes",
     ".pubtator",
 )
-_PARTS = (".train", ".testa", ".testb", ".dev", ".test")
+_BESIDE_TEXTS = ("brat", "livingner")
+"""Formats whose annotations lie in other files than their texts."""
+_RARE = (
+    *(".train", ".testa", ".testb", ".dev", ".test"),
+    *(".v4_gold_conll", ".v4_auto_conll", ".conllu", ".conllup"),
+)
 """Suffixes of CoNLL's own names (`eng.testa`), of folders that hold nothing else to read."""
 _OF_JSON = ("jsonl", "ufet", "figer", "label_studio", "prodigy", "doccano", "gliner")
 _SUFFIXES = {
@@ -101,13 +106,18 @@ def by_format(listings: Sequence[Listing]) -> dict[str, list[Listing]]:
     Raises:
         CorpusError: as `detect`.
     """
-    found, _ = _formats_in(listings)
-    if len(found) < 2 or len(listings) == 1:
+    if len(listings) == 1 or not _are_several(listings):
         return {_only_format(listings): list(listings)}
     groups: dict[str, list[Listing]] = {}
     for listing in listings:
         groups.setdefault(_only_format([listing]), []).append(listing)
     return groups
+
+
+def _are_several(listings: Sequence[Listing]) -> bool:
+    """Whether the paths are of several formats; texts beside one that has texts of its own are of that."""
+    found, _ = _seen_in(listings)
+    return len(found) - ("text" in found and not found.keys().isdisjoint(_BESIDE_TEXTS)) > 1
 
 
 def detect(paths: PathLikes, otherwise: str = "") -> str:
@@ -127,6 +137,8 @@ def _only_format(listings: Sequence[Listing], otherwise: str = "") -> str:
     if not found:
         if all(not path.stat().st_size for path in strange):
             raise CorpusError(str(strange[0]), "an empty file", "remove it, or restore its content")
+        if files.is_packed(strange[0]) and not files.sample(strange[0]).lines:
+            files.read_bytes(strange[0])
         what = f"no known format; looked at {_seen(strange)}"
         hint = otherwise or f"{hint}; or write JSON lines with a `text` each"
         hint = files.hint_by_first_bytes(strange[0]) or hint_for(_first_line(strange[0]), hint)
@@ -136,6 +148,18 @@ def _only_format(listings: Sequence[Listing], otherwise: str = "") -> str:
 
 
 def _formats_in(listings: Sequence[Listing]) -> tuple[dict[str, Path], list[Path]]:
+    """A file of each format that counts, and files of none."""
+    found, strange = _seen_in(listings)
+    if strange and "text" in found:
+        # Whatever they are, they are why the texts are there; reading the texts alone would hide it.
+        del found["text"]
+    if len(found) > 1:
+        # Texts stand beside annotations; what has none becomes a reject of the format that has.
+        found.pop("text", None)
+    return found, strange
+
+
+def _seen_in(listings: Sequence[Listing]) -> tuple[dict[str, Path], list[Path]]:
     """A file of each format, and files of none."""
     found: dict[str, Path] = {}
     strange: list[Path] = []
@@ -153,12 +177,6 @@ def _formats_in(listings: Sequence[Listing]) -> tuple[dict[str, Path], list[Path
             strange.append(path)
         else:
             found.setdefault(name, path)
-    if strange and "text" in found:
-        # Whatever they are, they are why the texts are there; reading the texts alone would hide it.
-        del found["text"]
-    if len(found) > 1:
-        # Texts stand beside annotations; what has none becomes a reject of the format that has.
-        found.pop("text", None)
     return found, strange
 
 
@@ -174,7 +192,7 @@ def files_for(listings: Sequence[Listing], format: str) -> list[Path]:
     found = (path for path in _all_files(listings) if path in named or files.suffix(path) in suffixes)
     kept = [path for path in found if path in named or not _may_document(path) or _format_of(path) == format]
     if not kept and format not in _SUFFIXES:
-        kept = [path for path in _all_files(listings) if files.suffix(path) in _PARTS]
+        kept = [path for path in _all_files(listings) if files.suffix(path) in _RARE]
     if not kept:
         what = f"no {format} files ({', '.join(filter(None, suffixes))})"
         raise CorpusError(_named(listings), what, "name the files one by one, or rename them")

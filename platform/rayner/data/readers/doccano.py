@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from rayner.data.readers.base import Reading, Sample, Unit
-from rayner.data.readers.json_rows import first_object, id_of, objects_of
+from rayner.data.readers.json_rows import ID, first_object, id_of, objects_of
 from rayner.data.readers.marked_spans import (
     ENTITY,
     Marked,
@@ -27,9 +27,13 @@ _OF_LABELS = {"id", "start", "end", "start_offset", "end_offset", "label", *ENTI
 
 
 def matches(sample: Sample) -> bool:
-    """Whether the first object has a text and a list of labels."""
+    """Whether the first object has a text and a list of labels; a row of ours that it was given keeps its
+    fields, with no mention."""
     row = first_object(sample)
-    return "text" in row and not is_ours(row) and any(_is_labels(row.get(name)) for name in _LABELS)
+    labels = [row[name] for name in _LABELS if _is_labels(row.get(name))]
+    if is_ours(row) and (row.get("mentions", True) or not any(labels)):
+        return False
+    return "text" in row and bool(labels)
 
 
 def read(unit: Unit) -> Reading:
@@ -41,7 +45,7 @@ def read(unit: Unit) -> Reading:
         except RowError as error:
             reading.reject(where, error.what, error.hint)
             continue
-        others = row.keys() - {"id", "text", *_LABELS}
+        others = row.keys() - {*ID, "text", *_LABELS}
         reading.ignored.update(f"field {name}" for name in others if row[name])
         reading.ignored.update(fields_beside(labels, _OF_LABELS, "entities"))
         add_marked(reading, where, id_of(row, default_id), text, map(_marked, labels))

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from rayner.data.readers.base import Reading, Sample, Unit, in_order
-from rayner.data.readers.json_rows import first_object, id_of, read_rows
+from rayner.data.readers.json_rows import ID, first_object, id_of, read_rows
 from rayner.data.readers.typed_rows import RowError, check_words, sentence_of
 from rayner.data.schema import Document, Mention, Span
 
-_FIELDS = {"id", "tokenized_text", "ner"}
+_FIELDS = {*ID, "tokenized_text", "ner"}
 
 
 def matches(sample: Sample) -> bool:

@@ -13,6 +13,8 @@ from rayner.data.readers.typed_rows import RowError
 from rayner.data.schema import Document
 from rayner.errors import CorpusError
 
+ID = ("document_id", "id")
+"""Fields of the id of a document; tools keep the first of rows that `corpus convert` has written."""
 LONG_BYTES, LONGEST_BYTES = 1 << 24, 1 << 29
 """Of a file whose first object is longer than a sample, what is looked at; and then."""
 
@@ -70,9 +72,9 @@ def objects_of(unit: Unit, reading: Reading) -> Iterator[tuple[str, str, dict[st
 
 
 def id_of(row: Mapping[str, Any], default_id: str) -> str:
-    """The `id` of a row, a string or a number."""
-    value = row.get("id")
-    return str(value) if type(value) in (str, int) and value != "" else default_id
+    """The `document_id` of a row, else its `id`: a string or a number."""
+    given = (row.get(name) for name in ID)
+    return next((str(one) for one in given if type(one) in (str, int) and one != ""), default_id)
 
 
 def read_rows(

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rayner.data.readers.base import Reading, Sample, Unit
-from rayner.data.readers.json_rows import first_object, id_of, objects_of
+from rayner.data.readers.json_rows import ID, first_object, id_of, objects_of
 from rayner.data.readers.marked_spans import (
     ENTITY,
     Marked,
@@ -24,14 +24,15 @@ from rayner.data.readers.typed_rows import RowError
 from rayner.data.schema import Span
 from rayner.data.words import are_in_order
 
-_FIELDS = {"id", "text", "spans", "tokens", "answer"}
+_FIELDS = {*ID, "text", "spans", "tokens", "answer"}
 _OF_SPANS = {"start", "end", "label", "text", "token_start", "token_end", *ENTITY}
 
 
 def matches(sample: Sample) -> bool:
     """Whether the first object has a text, and spans or the hash of a task."""
     row = first_object(sample)
-    return "text" in row and not is_ours(row) and ("spans" in row or "_task_hash" in row)
+    is_task = "_task_hash" in row or ("spans" in row and ("answer" in row or not is_ours(row)))
+    return "text" in row and is_task
 
 
 def read(unit: Unit) -> Reading:

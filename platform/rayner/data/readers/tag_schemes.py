@@ -9,6 +9,8 @@ from functools import lru_cache
 
 TAG = re.compile(r"O|[BIESLU]-\S.*")
 
+CHUNKS = {"NP", "VP", "PP", "ADVP", "ADJP", "SBAR", "PRT", "CONJP", "INTJ", "LST", "UCP", "NC", "VC", "PC"}
+"""What phrases are called in columns of chunks, in English and in the German of CoNLL-2003."""
 CONTINUES_NOTHING = "tag that continues nothing: starts a mention"
 WITHOUT_END = "mention without its end tag: ends there"
 
@@ -17,6 +19,12 @@ WITHOUT_END = "mention without its end tag: ends there"
 def is_tag(text: str) -> bool:
     """Whether a field is a tag."""
     return TAG.fullmatch(text) is not None
+
+
+def is_chunks(tags: Iterable[str]) -> bool:
+    """Whether the tags are of phrases, and none of mentions."""
+    types = {tag[2:] for tag in tags if len(tag) > 1}
+    return bool(types) and types <= CHUNKS
 
 
 def scheme_of(sequences: Iterable[Sequence[str]]) -> str:

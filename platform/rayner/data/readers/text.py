@@ -8,6 +8,9 @@ from rayner.data.readers import files
 from rayner.data.readers.base import Reading, Sample, Unit
 from rayner.data.schema import Document
 
+_ROWS_OF_TWO, _ROWS_OF_MORE = 2, 4
+"""How many rows are no text by chance."""
+
 
 def matches(sample: Sample) -> bool:
     """Whether the name says text, and no line is a word and its tag. Any other format goes before."""
@@ -15,11 +18,14 @@ def matches(sample: Sample) -> bool:
 
 
 def _is_tagged(lines: Sequence[str]) -> bool:
-    """Whether each line is a word and a tag, of which many are `O`: tags that no format knows, as of Few-NERD
-    (`person-actor`), are no reason to take a corpus for a text without mentions."""
+    """Whether each line has a word, as many fields as the others, and a tag, many of which are `O`: tags that
+    no format knows, as of Few-NERD (`person-actor`), are no reason to take a corpus for a text without
+    mentions."""
     fields = [line.split() for line in lines if line.strip()]
-    outside = sum(len(one) == 2 and one[1] == "O" for one in fields)
-    return len(fields) > 1 and all(len(one) == 2 for one in fields) and outside > len(fields) / 4
+    widths = {len(one) for one in fields}
+    outside = sum(one[-1] == "O" for one in fields)
+    fewest = _ROWS_OF_TWO if widths == {2} else _ROWS_OF_MORE
+    return len(widths) == 1 and widths != {1} and len(fields) >= fewest and outside > len(fields) / 4
 
 
 def read(unit: Unit) -> Reading:
