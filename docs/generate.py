@@ -42,7 +42,7 @@ COMMANDS = """\
 Made by `python -m docs.generate` from the command line itself: do not edit this page.
 `rayner COMMAND --help` says the same. `--json` prints one JSON object as the last line of standard output;
 logs go to standard error. The exit status is 0 for success, 2 for an input that you can correct, 130 after
-Ctrl-C or SIGTERM, and 1 for all else."""
+Ctrl-C or SIGTERM (0 of `serve`, which ends so), and 1 for all else."""
 HTTP = """\
 # The HTTP interface: reference
 
@@ -203,12 +203,19 @@ def _taken(param: Any) -> str:
     default = (
         "" if param.default in (None, (), []) or callable(param.default) else f"; `{param.default}` if unset"
     )
-    return _cell(kind + default + (", required" if param.required else ""))
+    return _cell(kind + _bounds(param) + default + (", required" if param.required else ""))
+
+
+def _bounds(param: Any) -> str:
+    """What a number must lie between, where that is more than not to be negative."""
+    least, most = getattr(param, "min", None), getattr(param, "max", None)
+    told = [f"at least {least:g}" if least else "", "" if most is None else f"at most {most:g}"]
+    return "".join(f", {one}" for one in told if one)
 
 
 def http() -> str:
     """The page on the HTTP interface."""
-    described = create_app(Service(ApplicationSettings(), device="cpu")).openapi()
+    described = create_app(Service(ApplicationSettings(), device="cpu"), ("a key",)).openapi()
     parts = [HTTP]
     for path, methods in described["paths"].items():
         for method, told in methods.items():

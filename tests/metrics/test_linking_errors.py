@@ -114,7 +114,7 @@ def test_an_answer_of_several_entities_is_a_mistake_where_it_is_wrong():
         Given("java|lava", 0.5, (lava, java)),
     ]
     errors = categorize_answers(gold, answers, NAMES)
-    assert [(e.text, e.category) for e in errors] == [("java", "multi_match")]
+    assert [(e.text, e.category, e.predicted) for e in errors] == [("java", "multi_match", "Java | Lava")]
 
 
 PARTS = st.sampled_from(["Java", "JAVA", "jvaa", "ee", "8", "-"])

@@ -192,10 +192,13 @@ def test_a_wrong_path_or_method_says_what_to_send(
 
 
 def test_a_body_that_is_not_called_json_says_what_to_send(client: TestClient) -> None:
-    for headers in ({}, {"Content-Type": "application/x-www-form-urlencoded"}):
+    types = (None, "application/x-www-form-urlencoded", "text/json", "application/x-ndjson")
+    for headers in ({} if name is None else {"Content-Type": name} for name in types):
         reply = client.post("/v1/recognize", content=b'{"documents": []}', headers=headers)
         assert reply.status_code == 422
         assert "Content-Type: application/json" in reply.json()["detail"][0]["hint"]
+    wrong = client.post("/v1/recognize", content=b"[]", headers={"Content-Type": "Application/JSON; a=b"})
+    assert wrong.json()["detail"][0]["hint"] == "send a JSON object as /docs shows it"
 
 
 def test_a_threshold_that_is_no_number_is_refused(client: TestClient) -> None:

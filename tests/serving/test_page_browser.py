@@ -191,7 +191,7 @@ def test_the_keyboard_is_enough(visits: Open) -> None:
     tab_to("#shift")
     with page.expect_response("**/v1/annotate"):
         page.keyboard.press("Home")
-    expect(page.locator("#shift-value")).to_have_text("-10.0")
+    expect(page.locator("#shift-value")).to_have_text("-10")
     assert body(visit)["shift"] == -10
     tab_to(".chip")
     page.keyboard.press("Enter")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +14,7 @@ from tests.serving.page_visits import (
     TEXT,
     Open,
     asked,
+    body,
     find,
     fulfilling,
     marked,
@@ -153,3 +156,88 @@ def test_a_file_is_opened_or_dropped(page: Page) -> None:
     page.set_input_files("#file", {"name": "b.txt", "mimeType": "text/plain", "buffer": b"Ada"})
     expect(page.locator("#text")).to_have_value("Ada")
     assert page.locator("#problem").is_hidden()
+
+
+def test_a_file_is_sent_as_it_is_and_can_be_opened_again(visits: Open) -> None:
+    """A field makes its line ends one character, and the service would count others than the file has."""
+    visit = visits()
+    page = visit.page
+    text = f"First line\r\n{TEXT}\r\n"
+    file: Any = {"name": "a.txt", "mimeType": "text/plain", "buffer": text.encode()}
+    page.set_input_files("#file", file)
+    expect(page.locator("#count")).to_have_text(f"{len(text)} characters")
+    page.click("#run")
+    expect(page.locator("#status")).to_contain_text("found")
+    assert body(visit)["documents"][0]["text"] == text
+    page.fill("#text", "typed over")
+    page.set_input_files("#file", file)
+    expect(page.locator("#text")).to_have_value(text.replace("\r", ""))
+    page.set_input_files("#file", {"name": "b.txt", "mimeType": "text/plain", "buffer": b"A\0d\0a\0"})
+    expect(page.locator("#problem")).to_contain_text("binary, or UTF-16")
+
+
+def test_a_mention_over_a_line_end_is_looked_up_as_it_is(visits: Open) -> None:
+    visit = visits()
+    page = visit.page
+    own = {"type": "PER", "score": 0.9, "margin": 1.0, "types": [], "entity_id": None, "candidates": []}
+    mention = {"start": 0, "end": 12, "text": "Ada\nLovelace", **own}
+    document = {"document_id": "0", "windows": 1, "mentions": [mention], "sentences": None}
+    reply = {"documents": [document], "new_types": {}, "versions": {"knowledge_bases": {}}}
+    page.route("**/v1/annotate", fulfilling({"json": reply}))
+    find(page, "Ada\nLovelace")
+    page.locator("#table .link").click()
+    page.click("#detail button")
+    expect(page.locator("#found h3")).to_have_text("Ada Lovelace")
+    assert json.loads(asked(visit, "/v1/standardize")[-1].post_data or "")["mentions"] == ["Ada Lovelace"]
+
+
+def test_a_label_is_beside_its_mention_where_the_line_runs_the_other_way(page: Page) -> None:
+    own = {"type": "NUM", "score": 0.9, "margin": 1.0, "types": [], "text": "9.6"}
+    text = "\u05e9\u05dc\u05d5\u05dd Java 9.6 \u05e2\u05d5\u05dc\u05dd"
+    mention = {"start": 10, "end": 13, **own}
+    document = {"document_id": "0", "windows": 1, "mentions": [mention], "sentences": None}
+    reply = {"documents": [document], "new_types": {}, "versions": {"knowledge_bases": {}}}
+    page.route("**/v1/annotate", fulfilling({"json": reply}))
+    find(page, text)
+    apart = page.locator("#marked mark").evaluate(
+        """mark => {
+            const range = document.createRange();
+            range.selectNode(mark.firstChild);
+            const [own, label] = [range, mark.querySelector(".chip")].map(one => one.getBoundingClientRect());
+            return Math.max(label.left - own.right, own.left - label.right);
+        }"""
+    )
+    assert apart < 20
+
+
+def test_what_is_stopped_or_refused_leaves_no_dead_page_and_nothing_of_before(visits: Open) -> None:
+    page = visits().page
+    waiting: list[Route] = []
+    page.route("**/v1/models", lambda route: waiting.append(route), times=1)
+    page.reload()
+    page.click("#stop")
+    expect(page.locator("#problem")).to_contain_text("not asked what it offers")
+    page.fill("#text", TEXT)
+    page.click("#run")
+    expect(page.locator("#status")).to_contain_text("found")
+
+    page.route("**/v1/annotate", lambda route: waiting.append(route), times=1)
+    page.click("#run")
+    page.fill("#text", " ")
+    page.click("#run")
+    expect(page.locator("#problem")).to_contain_text("No text")
+    expect(page.locator("#stop")).to_be_hidden()
+
+    page.fill("#text", TEXT)
+    page.route("**/v1/annotate", lambda route: waiting.append(route), times=1)
+    page.click("#run")
+    page.fill("#mention", "Ada")
+    page.click("#look-up")
+    expect(page.locator("#status")).to_have_text("The search for mentions was stopped.")
+
+
+def test_a_long_command_counts_bytes(page: Page) -> None:
+    page.locator("#curl-part summary").click()
+    page.evaluate("() => document.getElementById('text').value = 'я'.repeat(70000)")
+    page.locator("#text").dispatch_event("input")
+    expect(page.locator("#curl")).to_have_value(re.compile("<<'JSON'"))

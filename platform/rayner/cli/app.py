@@ -83,7 +83,8 @@ def _terminated_as_interrupted() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run and exit: 0 for success, 2 for what the user can correct, 130 for Ctrl-C or SIGTERM, else 1."""
+    """Run and exit: 0 for success, 2 for what the user can correct, 130 for Ctrl-C or SIGTERM (0 where a
+    service was to be stopped so), else 1."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A terminal or a file that is not UTF-8 has a letter it lacks as \\xe9, and not a traceback.

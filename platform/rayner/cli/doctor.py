@@ -21,7 +21,7 @@ def doctor(
         typer.Option(
             metavar="URI",
             parser=given_place,
-            help="Check that this folder or URI can be written to; if unset, runs/.",
+            help="Check that this folder or URI can be written to; if unset, the one for runs.",
         ),
     ] = None,
     as_json: Json = False,

@@ -18,7 +18,9 @@ def train(
     out: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", parser=given_output, help="The run's folder, or its URI; if unset, runs/RECIPE."
+            metavar="DIR",
+            parser=given_output,
+            help="The run's folder, or its URI; if unset, runs/RECIPE here or in $RAYNER_STORAGE.",
         ),
     ] = None,
     fresh: Annotated[

@@ -21,7 +21,10 @@ RecipeFile = Annotated[
 ]
 Out = Annotated[
     Path | None,
-    typer.Option(parser=given_output, help="The sweep's folder, or its URI; runs/tune_RECIPE if unset."),
+    typer.Option(
+        parser=given_output,
+        help="The sweep's folder, or its URI; runs/tune_RECIPE if unset, here or in $RAYNER_STORAGE.",
+    ),
 ]
 Trials = Annotated[int | None, typer.Option(min=1, help="How many; 16, or the whole grid, if unset.")]
 Search = Annotated[

@@ -10,7 +10,7 @@ from typing import Any
 
 import regex
 
-from rayner.data.mention_strings import fold, is_right
+from rayner.data.mention_strings import fold, is_right, name_of
 from rayner.metrics.error_kinds import spread
 from rayner.metrics.linking import GivenAnswer, GoldMention
 
@@ -64,7 +64,8 @@ def categorize_answers(
     errors = []
     for mention, answer in zip(gold, answers, strict=True):
         first = answer.candidates[0] if answer.candidates else None
-        predicted = None if answer.entity_id is None or first is None else first.name
+        found = {candidate.entity_id: candidate.name for candidate in answer.candidates}
+        predicted = None if answer.entity_id is None else name_of(answer.entity_id, found)
         right_names = [name for id_ in mention.entity_ids for name in names.get(id_, ())]
         shown = right_names[0] if right_names else "|".join(mention.entity_ids) or None
         if not mention.entity_ids:

@@ -10,7 +10,7 @@ OUTCOME_NAMES = {
     "unlinked": "type that no stage links",
     "unknown": "entity not in the knowledge base",
     "retrieval": "entity not among the candidates",
-    "ranking": "another entity answered",
+    "ranking": "another entity ranked first",
     "refused": "refused as NIL",
     "nil_linked": "NIL, but linked",
 }

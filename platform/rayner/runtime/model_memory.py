@@ -50,8 +50,12 @@ def placed_by_memory(needs: Needs, estimate: int, times: int = 1) -> Needs:
     if needs.memory is not None:
         return needs
     asked = replace(needs, memory=estimate)
-    if room_by_memory(asked, ray.nodes()) >= times:
+    nodes = ray.nodes()
+    if room_by_memory(asked, nodes) >= times:
         return asked
+    if not room_by_memory(replace(needs, memory=1), nodes):
+        # It is no memory that they lack: who waits for a place is told what.
+        return needs
     each = f"{times} x {estimate / 2**30:.1f}" if times > 1 else f"{estimate / 2**30:.1f}"
     log.warning(
         "the nodes lack the estimated %s GiB of memory: Ray places the work without regard to it", each

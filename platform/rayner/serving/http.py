@@ -30,7 +30,9 @@ from rayner.serving.schemas import (
 from rayner.serving.service import Service
 from rayner.serving.typing_schemas import TypeReply, TypeRequest
 
-_NO_KEY: dict[int | str, dict[str, Any]] = {401: {"model": Problems, "description": "No valid API key."}}
+_NO_KEY: dict[int | str, dict[str, Any]] = {
+    401: {"model": Problems, "description": "No valid API key, where RAYNER_API_KEYS has some."}
+}
 _RESPONSES: dict[int | str, dict[str, Any]] = {
     413: {"model": Problems, "description": "More than the service's limits allow."},
     422: {"model": Problems, "description": "A field that is missing, unknown or wrong, by its name."},

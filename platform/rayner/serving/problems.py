@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from email.message import Message
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -28,7 +29,7 @@ def add_problem_handlers(app: FastAPI, retry_after: float) -> None:
     def _invalid(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
         found = [_problem(e) for e in error.errors()]
-        if "json" not in request.headers.get("Content-Type", ""):
+        if not _is_json(request.headers.get("Content-Type", "")):
             found = [{**problem, "hint": "send `Content-Type: application/json`"} for problem in found]
         return problems(422, found)
 
@@ -60,6 +61,16 @@ def add_problem_handlers(app: FastAPI, retry_after: float) -> None:
     def _not_ready(_: Request, error: Exception) -> Response:
         headers = {"Retry-After": str(max(1, round(retry_after)))}
         return problems(503, [{"field": "", "message": str(error), "hint": "try again"}], headers)
+
+
+def _is_json(content_type: str) -> bool:
+    """Whether FastAPI reads a body of this type as JSON."""
+    message = Message()
+    message["Content-Type"] = content_type
+    subtype = message.get_content_subtype()
+    return message.get_content_maintype() == "application" and (
+        subtype == "json" or subtype.endswith("+json")
+    )
 
 
 def problems(

@@ -336,7 +336,7 @@ class Problem(Reply):
     """What is wrong with one field of a request."""
 
     field: str
-    """Where it is, such as `documents.3.text`; empty where it is the whole request."""
+    """Where it is, such as `documents.3.text`: `body` is all of it; empty where it is none."""
     message: str
     """What is wrong."""
     hint: str = ""

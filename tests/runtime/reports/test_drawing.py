@@ -8,9 +8,12 @@ import warnings
 import pytest
 from matplotlib.textpath import TextPath
 
-from rayner.runtime.reports.drawing import svg
+from rayner.metrics.reliability import reliability, risk_coverage
+from rayner.runtime.reports.drawing import short, svg
 from rayner.runtime.reports.figures import training_curves
+from rayner.runtime.reports.figures_confidence import MENTIONS, calibration_curves
 from rayner.runtime.reports.figures_end_to_end import outcome_bars
+from rayner.runtime.reports.figures_linking import answer_curves
 from rayner.runtime.reports.figures_sweep import Point, interactions
 
 
@@ -26,6 +29,25 @@ def test_a_curve_of_one_point_can_be_seen() -> None:
     lines = re.findall(r'<g id="line2d_\d+">.*?</g>\s*</g>', drawn, re.DOTALL)
     seen = [line for line in lines if "var(--series-1)" in line and "<use" in line]
     assert len(seen) >= 2
+
+
+@pytest.mark.parametrize(
+    "drawn",
+    [
+        answer_curves([{"coverage": 1.0, "accuracy": 1.0, "confidence": 0.5}], [], None, None),
+        calibration_curves(reliability([0.9, 0.9], [1, 0]), risk_coverage([0.9, 0.9], [1, 0]), MENTIONS),
+    ],
+)
+def test_a_curve_of_one_answer_can_be_seen(drawn: str) -> None:
+    *_, last = re.findall(r'<g id="axes_\d+">(.*?)<g id="patch_3">', drawn, re.DOTALL)
+    assert re.search(r"<use[^>]*var\(--series-[01]\)", last)
+
+
+def test_a_long_name_keeps_both_ends() -> None:
+    ends = [short(f"/a/very/long/path/to/some/folder/{name}") for name in ("one", "two")]
+    assert ends == ["/a/very/long/pa…/some/folder/one", "/a/very/long/pa…/some/folder/two"]
+    assert [len(end) for end in ends] == [32, 32]
+    assert short("a" * 32) == "a" * 32
 
 
 def test_no_label_begins_left_of_the_picture() -> None:

@@ -65,6 +65,14 @@ def test_the_best_at_a_rung(
     assert [one.number for one in chosen] == best
 
 
+def test_who_was_stopped_at_a_rung_takes_no_place_of_one_that_began_again() -> None:
+    """The first won with 0.9, and has another seed since its loss was not finite."""
+    trials = [trial(1, [0.1], "running"), trial(2, [0.5], "stopped")]
+    assert [one.number for one in best_at(trials, 1, 2, Objective(metric="f1"))] == [1]
+    later = [*trials, trial(3, [0.4, 0.4], "stopped"), trial(4, [0.3, 0.3])]
+    assert [one.number for one in best_at(later, 1, 2, Objective(metric="f1"))] == [3, 4]
+
+
 def test_less_may_be_better_and_a_short_trial_takes_part() -> None:
     trials = [trial(1, [3.0, 4.0]), trial(2, [2.0], "finished"), trial(3, [1.0], "failed")]
     assert [one.number for one in best_at(trials, 2, 2, Objective(metric="f1", mode="min"))] == [2]

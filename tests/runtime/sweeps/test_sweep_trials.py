@@ -15,6 +15,7 @@ from xml.etree import ElementTree
 import pytest
 from rich.console import Console
 
+from rayner.config.recipe_files import dump_recipe, with_settings
 from rayner.errors import InputError, RaynerError
 from rayner.runtime.reports.figures_sweep import Curve, learning_curves
 from rayner.runtime.reports.report import report
@@ -36,7 +37,7 @@ from rayner.runtime.sweeps.trials import (
 )
 from rayner.runtime.sweeps.winner import _doubt, conclude_sweep, interval_of, pareto_of
 from rayner.tasks.base import Metric
-from rayner.tasks.registry import parse_recipe
+from rayner.tasks.registry import load_recipe, parse_recipe
 from tests.browser import Visit
 from tests.runtime.sweeps.written_trials import EPOCHS, write_trial
 
@@ -263,9 +264,13 @@ def test_what_may_go_on_keeps_what_it_goes_on_from(plan: Plan, monkeypatch: pyte
     for number, state in enumerate(("finished", "failed", None), 1):
         folder = write_trial(plan, number, {"training.learning_rate": number / 10}, [[0.5] * EPOCHS] * 2)
         (folder / "fold0-seed1" / "last").mkdir()
+        scored = with_settings(plan.recipe, {"seed": 1001}, "recipe")
+        (folder / "fold0-seed1" / "recipe.yaml").write_text(dump_recipe(scored))
         if state is not None:
             write_outcome(folder, state)
     result = conclude_sweep(plan, Corpora([{}], {}, None), read_trials(plan), TrialResources({"CPU": 1}, 1))
+    # The recipe's own seed gave no finite loss.
+    assert load_recipe(result["best"]).seed == 1001
     # More trials were asked for before, and may be again.
     assert result["trials"] == {"finished": 1, "failed": 1, "unfinished": 1}
     kept = {

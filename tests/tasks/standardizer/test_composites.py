@@ -75,6 +75,22 @@ def test_the_weakest_part_says_how_probable_the_answer_is() -> None:
     assert (none.name, none.reason) == (None, "below the threshold of accuracy")
 
 
+@pytest.mark.parametrize("nil", [NIL, None])
+def test_a_part_with_a_close_competitor_is_the_weakest(nil: Any) -> None:
+    """It is as like its name as the other part is; what follows it tells that it is less certain."""
+    names = ("MySQL server", "MySQL servers", "Postgres")
+    index = build_index([Entity(n, n) for n in names], encode, IndexSettings(), "cosine")
+    asked = Standardizer(index, encode, Combiner(2, 1, 6, 6, -4), nil, composites=True)
+    parts = predict(asked, ["MySQL server", "Postgres."])
+    (both,) = predict(asked, ["MySQL server and Postgres."])
+    assert both.entity_id == "MySQL server|Postgres"
+    weakest = min(parts, key=lambda part: part.score)
+    assert weakest.entity_id == "MySQL server"
+    assert (both.score, both.margin, both.probability) == pytest.approx(
+        (weakest.score, weakest.margin, weakest.probability)
+    )
+
+
 def test_a_part_that_is_nil_is_left_out() -> None:
     point: Any = {"nil": NIL, "nil_share": 0.9, "operating_point": "high_precision"}
     part, both = predict(standardizer(SmallIndex(), composites=True, **point), ["Androis", "nginx, Androis"])

@@ -165,6 +165,9 @@ def test_mentions_of_types_that_are_not_looked_for_count_nowhere():
     unknown = [replace(gold[0], mentions=(*gold[0].mentions, Mention(23, 31, "?")))]
     more = [replace(predicted[0], mentions=(*predicted[0].mentions, Mention(23, 31, "Base", "pg")))]
     assert one.evaluate(more, unknown)["linked_precision"] == 1.0
+    # Also where the types that are linked are named.
+    named = Chain((Finds(), Entities(standardizer(SmallIndex()), ("Base",))))
+    assert named.evaluate(more, unknown)["linked_precision"] == 1.0
 
 
 def test_a_gold_mention_given_twice_counts_once_and_either_entity_is_right():

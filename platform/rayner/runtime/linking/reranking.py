@@ -132,6 +132,10 @@ def add_reranker(
         task.precision = choose(precision, model).precision
         task.strings = load_entity_strings(task.recipe, sentences=True)
         dev = task.strings.dev
+        if not any(mention.entity_ids for mention in dev):
+            what = "has no held-out mention with an entity to fit it on"
+            hint = "train the standardizer with mentions.dev, or a mentions.dev_fraction"
+            raise InputError(str(checkpoint), what, hint)
         task.fit(model, dev)
         scorer = task.scorer(model)
         before = _metrics(scorer, dev)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Sized
 from html import escape
 from io import StringIO
 from typing import TYPE_CHECKING, Any
@@ -118,5 +118,11 @@ def whole_axis(axis: Axis, ticks: int) -> None:
 
 
 def short(name: str, most: int = 32) -> str:
-    """The name, cut to what fits beside a bar."""
-    return name if len(name) <= most else name[: most - 1] + "…"
+    """The name, its middle cut to what fits beside a bar: paths differ at their ends."""
+    end = most // 2
+    return name if len(name) <= most else f"{name[: most - 1 - end]}…{name[-end:]}"
+
+
+def marker_of(points: Sized) -> str:
+    """That of a line, which one point alone does not make."""
+    return "o" if len(points) == 1 else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from rayner.metrics.reliability import Reliability, RiskCoverage
-from rayner.runtime.reports.drawing import INK, SERIES, WIDTH, percent_axis, side_by_side, svg
+from rayner.runtime.reports.drawing import INK, SERIES, WIDTH, marker_of, percent_axis, side_by_side, svg
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -36,7 +36,7 @@ def calibration_curves(found: Reliability, risk: RiskCoverage, wording: Wording)
         first.plot(found.predicted, found.observed, color=SERIES[0], marker="o", markersize=4)
         first.set(title=f"reliability, error {100 * found.error:.1f} %", xlim=(0, 1), ylim=(0, 1.02))
         first.set(xlabel=f"probability of {wording.of}", ylabel=f"{wording.judged} that are right")
-        second.plot(risk.coverage, risk.risk, color=SERIES[1])
+        second.plot(risk.coverage, risk.risk, color=SERIES[1], marker=marker_of(risk.coverage))
         second.set(title=f"risk against coverage, area {100 * risk.area:.1f} %", xlim=(0, 1.01))
         second.set(xlabel=f"most confident {wording.ordered}", ylabel=f"{wording.judged} that are wrong")
         second.set_ylim(0, max(0.02, 1.05 * float(risk.risk.max())))

@@ -12,6 +12,7 @@ from rayner.runtime.reports.drawing import (
     SERIES,
     WIDTH,
     bar_size,
+    marker_of,
     name_bars,
     percent_axis,
     side_by_side,
@@ -97,7 +98,7 @@ def mistake_bars(counts: Mapping[str, int]) -> str:
 
 def _coverage(axes: Axes, points: Curve, threshold: float | None) -> None:
     x, y = ([p[name] for p in points] for name in ("coverage", "accuracy"))
-    axes.plot(x, y, color=SERIES[0])
+    axes.plot(x, y, color=SERIES[0], marker=marker_of(x))
     if threshold is not None:
         axes.axvline(threshold, color=INK, linewidth=1, linestyle=":")
         top, side = axes.get_xaxis_transform(), -1 if threshold > 0.5 else 1

@@ -56,6 +56,8 @@ def top(run: Path) -> Part:
         if s.get("top1") is not None
     }
     if not bars:
+        if known:
+            raise Absent("no mention has an entity, so that no candidate is right")
         raise Absent(f"{metrics_file(run)} holds no top1")
     intervals = metrics.get("intervals") or {}
     svg = figures_linking.top_bars(bars, {f"top {k}": intervals.get(f"top{k}") for k in TOP})

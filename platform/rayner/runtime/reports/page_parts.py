@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -210,7 +211,7 @@ def _shifts(candidates: Mapping[str, Candidates]) -> np.ndarray:
 def _similarities(run: Path) -> Part:
     table = read_table(run, "similarities.parquet", ("type", "kind", "similarity"))
     types, kinds, values = (table[name].to_numpy() for name in ("type", "kind", "similarity"))
-    mentions = {name: int(((types == name) & (kinds == "mention")).sum()) for name in np.unique(types)}
+    mentions = {**dict.fromkeys(np.unique(types), 0), **Counter(types[kinds == "mention"].tolist())}
     chosen = sorted(mentions, key=lambda name: -mentions[name])[:MOST_DENSITIES]
     samples: dict[str, dict[str, np.ndarray]] = {}
     for name in chosen:

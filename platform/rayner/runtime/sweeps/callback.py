@@ -329,5 +329,6 @@ def _reason(trial: Any) -> str:
     """Ray's reason why the process of a trial died."""
     path = trial.error_file
     text = Path(path).read_text(encoding="utf-8") if path is not None and Path(path).exists() else ""
-    words = " ".join(text.rpartition("Failure # ")[2].split("\n", 1)[-1].split())
-    return f"the process of the trial died: {words}"[:500] if words else "the process of the trial died"
+    # The last line of a traceback says what happened.
+    *_, last = ["", *filter(None, map(str.strip, text.splitlines()))]
+    return f"the process of the trial died: {last}"[:500] if last else "the process of the trial died"

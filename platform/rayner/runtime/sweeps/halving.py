@@ -60,7 +60,8 @@ def best_at(trials: Sequence[Trial], rung: int, reduction_factor: int, objective
     """The best of the trials that reached a rung, by their scores there: one in `reduction_factor` of them.
 
     At least one. A trial that ended before the rung takes part with its last score, one that went beyond with
-    its score at the rung, so that later training changes nothing. Of equal scores the first is better.
+    its score at the rung, so that later training changes nothing. Of equal scores the first is better. One
+    that was stopped here counts, and is not chosen: of those that were, one may have begun again since.
     """
     sign = -1 if objective.mode == "max" else 1
 
@@ -70,7 +71,8 @@ def best_at(trials: Sequence[Trial], rung: int, reduction_factor: int, objective
         return math.inf if math.isnan(score) else sign * score
 
     reached = [t for t in trials if t.last.get("epochs", 0) >= rung or t.state == "finished"]
-    return sorted(reached, key=rank)[: max(1, len(reached) // reduction_factor)]
+    able = [t for t in reached if t.state != "stopped" or t.last["epochs"] >= rung * reduction_factor]
+    return sorted(able, key=rank)[: max(1, len(reached) // reduction_factor)]
 
 
 def _launch_unfinished(

@@ -60,7 +60,7 @@ def conclude_sweep(
         raise RaynerError(f"{plan.uri or plan.out}: no trial finished with a score{first}")
     best = finished[0]
     # The changes of a fold or of the held-out part are the sweep's own: the recipe has the user's corpus.
-    recipe = with_settings(plan.recipe, best.settings, "best trial")
+    recipe = with_settings(plan.recipe, {**best.settings, **_other_seed(plan, best)}, "best trial")
     write_bytes(plan.out / BEST_RECIPE, (_heading(plan, best) + dump_recipe(recipe)).encode())
     for trial in trials:
         # One that failed goes on from there, if it is run again; so does one that more trials come to again.
@@ -81,6 +81,12 @@ def conclude_sweep(
         signs = {o.metric: 1 if o.mode == "max" else -1 for o in plan.settings.objectives}
         result["pareto"] = [_row(trial, objectives) for trial in pareto_of(finished, signs)]
     return result
+
+
+def _other_seed(plan: Plan, best: Trial) -> dict[str, Any]:
+    """The seed that was scored, where it is another than the recipe's, whose loss was not finite."""
+    seed = load_recipe(plan.out / TRIALS / best.name / next(iter(plan.runs)) / RECIPE).seed
+    return {} if seed == plan.recipe.seed else {"seed": seed}
 
 
 def _at_the_end(state: State) -> str:
@@ -246,5 +252,5 @@ def _heading(plan: Plan, best: Trial) -> str:
     scores = ", ".join(f"{o.metric} {best.last[o.metric]:.4f}" for o in plan.settings.objectives)
     over = f" over {len(best.values)} runs" if len(best.values) > 1 else ""
     lines = [f"The best trial of the sweep {plan.out.name}, number {best.number}: {scores}{over}"]
-    lines += [f"{key}: {value}" for key, value in best.settings.items()]
+    lines += [f"{key}: {value}" for key, value in {**best.settings, **_other_seed(plan, best)}.items()]
     return "".join(f"# {line}\n" for line in lines)

@@ -2,7 +2,7 @@
 
 const TIMEOUT = 180_000;
 const LONGEST_WAIT = 30;
-const LONGEST_ARGUMENT = 100_000;
+const LONGEST_ARGUMENT = 100_000; // bytes
 
 /** What a person can be told: a title, and problems with `field`, `message` and `hint`. */
 export class Failure extends Error {
@@ -114,7 +114,7 @@ export function curl(path, body, needsKey) {
   const lines = [`curl ${quoted(addressOf(path))}`, "-H 'Content-Type: application/json'"];
   if (needsKey) lines.push('-H "Authorization: Bearer $RAYNER_API_KEY"');
   // A longer argument is refused by the system.
-  const isLong = text.length > LONGEST_ARGUMENT;
+  const isLong = new TextEncoder().encode(text).length > LONGEST_ARGUMENT;
   lines.push(isLong ? "--data-binary @- <<'JSON'" : `--data-raw ${quoted(text)}`);
   return lines.join(" \\\n  ") + (isLong ? `\n${text}\nJSON` : "");
 }

@@ -8,7 +8,7 @@ import {slider} from "./sliders.js";
 import {length} from "./text.js";
 import {addType, resetTypes, setTypes, typeFields, typesAsked} from "./types.js";
 
-const LARGEST_FILE = 16 << 20;
+const LARGEST_FILE = 4 << 20;
 const POINTS = {
   never: "never NIL",
   high_recall: "high recall",
@@ -16,12 +16,15 @@ const POINTS = {
   high_precision: "high precision",
 };
 
-const shift = slider("shift", value => (value > 0 ? `+${value.toFixed(1)}` : value.toFixed(1)));
+const shift = slider("shift", value => (value > 0 ? "+" : "") + Number(value.toFixed(3)));
 const point = slider("point", place => POINTS[points[place]] ?? "");
 const topK = slider("top-k", String);
 let points = ["never"];
 let service;
 let running;
+let isFinding = false;
+let isLookingUp = false;
+let opened = {shown: "", text: ""};
 
 // What the service offers
 
@@ -99,12 +102,18 @@ function baseAsked() {
 
 const operatingPoint = () => (point.value === undefined ? undefined : points[point.value]);
 
+/** A field has line ends of its own; those of a file that was opened count in the offsets of its mentions. */
+function textAsked() {
+  const {value} = field("text");
+  return value === opened.shown ? opened.text : value;
+}
+
 function request() {
   const isLinking = Object.keys(service.knowledge_bases).length > 0 && baseAsked() !== null;
   const {recognizer, stages} = model();
   const takes = option => recognizer.options.includes(option);
   const body = {
-    documents: [{text: field("text").value}],
+    documents: [{text: textAsked()}],
     model: modelAsked(),
     types: takes("types") ? typesAsked() : undefined,
     shift: takes("shift") ? shift.value : undefined,
@@ -128,13 +137,15 @@ const options = signal => ({
 // Asking
 
 async function run() {
+  if (!service) await connect();
   if (!model()) return;
   const {path, body} = request();
-  if (!body.documents[0].text.trim()) return fail(new Failure("No text", [
-    {field: "documents.0.text", message: "nothing is in it", hint: "paste a text"}]));
-  if (body.types?.length === 0) return fail(new Failure("No types", [
-    {field: "types", message: "none to look for", hint: "add a type, or reset them"}]));
+  if (!body.documents[0].text.trim()) return refuse("No text", {
+    field: "documents.0.text", message: "nothing is in it", hint: "paste a text"});
+  if (body.types?.length === 0) return refuse("No types", {
+    field: "types", message: "none to look for", hint: "add a type, or reset them"});
   await busy("Finding mentions …", async signal => {
+    isFinding = true;
     const reply = await ask(path, body, options(signal));
     const document = reply.documents[0];
     const linked = Object.keys(reply.versions.knowledge_bases).reverse();
@@ -148,6 +159,12 @@ async function run() {
   });
 }
 
+/** Says why nothing is asked; what was asked before is no answer to it. */
+function refuse(title, problem) {
+  running?.abort();
+  fail(new Failure(title, [problem]));
+}
+
 /** Whether mentions of a type are linked to a knowledge base. */
 const links = (base, type) => base && (!base.types.length || base.types.includes(type));
 
@@ -157,15 +174,18 @@ async function lookUp() {
   // The slider has the points of the knowledge bases that are linked to, which this one may lack.
   const has = ["never", ...service.knowledge_bases[knowledge_base].operating_points];
   if (!has.includes(body.operating_point)) body.operating_point = undefined;
+  const isInstead = isFinding;
   await busy("Looking it up …", async signal => {
+    isLookingUp = true;
     const {answers: [answer]} = await ask("v1/standardize", body, options(signal));
-    field("status").textContent = "";
+    field("status").textContent = isInstead ? "The search for mentions was stopped." : "";
     field("found").replaceChildren(...found(answer));
   });
 }
 
 function lookUpMention(text, base) {
-  field("mention").value = text;
+  // A field of one line would leave line ends out.
+  field("mention").value = text.replace(/\s+/g, " ");
   if (base) field("lookup-base").value = base;
   field("lookup").scrollIntoView({block: "nearest"});
   field("mention").focus();
@@ -191,6 +211,7 @@ async function busy(what, work) {
   running?.abort();
   const mine = new AbortController();
   running = mine;
+  isFinding = isLookingUp = false;
   clearProblem();
   field("status").textContent = what;
   field("stop").hidden = false;
@@ -199,11 +220,15 @@ async function busy(what, work) {
     await work(mine.signal);
   } catch (error) {
     if (running !== mine) return;
-    field("status").textContent = error.name === "AbortError" ? "Stopped." : "";
-    if (error.name !== "AbortError") fail(error);
+    const isStopped = error.name === "AbortError";
+    field("status").textContent = isStopped ? "Stopped." : "";
+    if (!service) field("service").textContent = "";
+    if (!isStopped) fail(error);
+    else if (!service) fail(new Failure("The service was not asked what it offers"));
   } finally {
     if (running === mine) {
       running = undefined;
+      isFinding = false;
       field("stop").hidden = true;
       field("answer").removeAttribute("aria-busy");
     }
@@ -243,7 +268,7 @@ function fieldOf(path) {
     return fields && (inner === "name" ? fields.name : fields.description);
   }
   const id = {documents: "text", model: "model", types: "add-type", shift: "shift", overlap: "overlap",
-    knowledge_base: "base", top_k: "top-k", operating_point: "point", mentions: "mention"}[part];
+    knowledge_base: isLookingUp ? "lookup-base" : "base", top_k: "top-k", operating_point: "point", mentions: "mention"}[part];
   return id && field(id);
 }
 
@@ -262,7 +287,8 @@ function clearProblem() {
 
 /** The command follows whatever is asked. */
 function changed() {
-  field("count").textContent = counted(length(field("text").value), "character");
+  field("count").textContent = counted(length(textAsked()), "character");
+  field("copied").textContent = "";
   if (!model() || !field("curl-part").open) return;
   const {path, body} = request();
   field("curl").value = curl(path, body, Boolean(field("key").value));
@@ -271,8 +297,10 @@ function changed() {
 async function read(file) {
   try {
     if (file.size > LARGEST_FILE) throw new Failure(`The file is over ${LARGEST_FILE >> 20} MB`);
-    const bytes = await file.arrayBuffer();
-    field("text").value = new TextDecoder("utf-8", {fatal: true}).decode(bytes);
+    const text = new TextDecoder("utf-8", {fatal: true}).decode(await file.arrayBuffer());
+    if (text.includes("\0")) throw new Failure("The file is binary, or UTF-16");
+    field("text").value = text;
+    opened = {shown: field("text").value, text};
     clearProblem();
     changed();
   } catch (error) {
@@ -336,7 +364,12 @@ on("lookup-form", "submit", event => {
   event.preventDefault();
   lookUp();
 });
-on("file", "change", () => field("file").files[0] && read(field("file").files[0]));
+on("file", "change", () => {
+  const [file] = field("file").files;
+  // So that the same file, changed meanwhile, can be opened again.
+  field("file").value = "";
+  if (file) read(file);
+});
 on("text", "dragover", event => event.preventDefault());
 on("text", "drop", event => {
   const [file] = event.dataTransfer.files;

@@ -5,6 +5,9 @@ import {forest, unitsOf} from "./text.js";
 
 const SHADES = 8;
 const AT_ONCE = 500;
+const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/;
+const TO_RIGHT = "\u200e";
+const TO_LEFT = "\u200f";
 const NUMBERS = ["Score", "From", "To"];
 
 let shown;
@@ -19,7 +22,7 @@ export function showResult(text, document, reply, types, lookUp) {
   const seen = new Set(mentions.map(mention => mention.type));
   const kinds = [...new Set([...types, ...seen])];
   shown = {
-    text, mentions, sentences: document.sentences ?? [], lookUp,
+    text, mentions, isMixed: RIGHT_TO_LEFT.test(text), sentences: document.sentences ?? [], lookUp,
     shade: new Map(kinds.map((kind, place) => [kind, place % SHADES])),
     roots: forest(mentions),
     units: unitsOf(text, mentions.flatMap(mention => [mention.start, mention.end])),
@@ -67,7 +70,14 @@ function marked(piece, from, to) {
   const mark = element("mark", {class: `shade-${shown.shade.get(mention.type)}`, "data-mention": piece.index},
     ...written(piece.children, from, to));
   if (piece.isLast) mark.append(chip(mention, piece.index));
+  if (piece.isLast && shown.isMixed) mark.append(directionAfter(mention.text));
   return mark;
+}
+
+/** What holds a label beside its mention where the line runs the other way. */
+function directionAfter(text) {
+  const last = text.match(/\p{L}/gu)?.at(-1) ?? "";
+  return RIGHT_TO_LEFT.test(last) ? TO_LEFT : TO_RIGHT;
 }
 
 function chip(mention, index) {

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from rayner.config import CorpusSettings, DocumentRecipe, TyperRecipe, TypeSettings
 from rayner.config.coreference import CoreferenceRecipe
-from rayner.data.schema import Document, documents_from_table, documents_to_table
+from rayner.data.schema import UNKNOWN, Document, documents_from_table, documents_to_table
 from rayner.data.split import split_keys, splits_of
 from rayner.data.writers.parquet import parquet_file
 from rayner.files.fetching import is_there
@@ -209,7 +209,7 @@ def name_other_types(mentions: Mapping[str, int], types: Sequence[str] | None, o
     known = set(mentions if types is None else types)
     if known.isdisjoint(mentions):
         log.warning("no mention is annotated of a type that is looked for: scores of 0 tell nothing")
-    others = Counter({name: count for name, count in mentions.items() if name not in known})
+    others = Counter({name: count for name, count in mentions.items() if name not in {*known, UNKNOWN}})
     if others:
         named = ", ".join(f"{name} ({count})" for name, count in others.most_common(MOST_TYPES))
         more = f" and {len(others) - MOST_TYPES:,} more" if len(others) > MOST_TYPES else ""

@@ -95,7 +95,8 @@ class Pairs(Kind):
             ],
             commands=[
                 f"rayner evaluate {FOLDER} pairs.jsonl",
-                f"rayner train RECIPE --set context.ranker={FOLDER} --set windows.context=48 --out RUN",
+                f"rayner train RECIPE --set context.ranker={FOLDER} --set context.candidates=8 "
+                "--set windows.context=48 --out RUN",
                 f"rayner kb rerank STANDARDIZER {FOLDER} --out DIR",
             ],
             python=[

@@ -54,7 +54,8 @@ class Answer:
         text: the mention.
         entity_id: None is NIL; the ids of a composite mention are joined by `|`, as corpora write them.
         score: of the first candidate, whether or not it is the answer; minus infinity without one. Score,
-            margin and probability of a composite mention are those of its part of the lowest score.
+            margin and probability of a composite mention are those of its part of the lowest probability, or
+            without a calibration of the lowest score.
         margin: how far the next entity's score lies below; infinity where there is no next one.
         probability: calibrated, that the first candidate is right, for the share of NIL that was asked for;
             None without a calibration.
@@ -259,7 +260,7 @@ class Standardizer:
 
     def _together(self, text: str, parts: Sequence[Answer]) -> Answer:
         """The answer to a composite mention, from those to its parts."""
-        weakest = min(parts, key=self._like)
+        weakest = min(parts, key=_certainty)
         ids = list(dict.fromkeys(part.entity_id for part in parts if part.entity_id is not None))
         ranked = (found for of_rank in zip_longest(*(part.candidates for part in parts)) for found in of_rank)
         candidates: dict[str, Found] = {}
@@ -283,6 +284,10 @@ class Standardizer:
     def _without_candidates(self, text: str, reason: str | None) -> Answer:
         probability = None if self._nil is None else 0.0
         return Answer(text, None, float("-inf"), float("inf"), probability, (), reason)
+
+
+def _certainty(answer: Answer) -> tuple[float, float]:
+    return 1.0 if answer.probability is None else answer.probability, answer.score
 
 
 def _uncalibrated(where: str, asked: str) -> InputError:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from rayner.data.abbreviations import strings_of_mentions
 from rayner.data.mention_strings import ids_of, is_right
-from rayner.data.schema import Candidate, Document, Mention
+from rayner.data.schema import UNKNOWN, Candidate, Document, Mention
 from rayner.data.sentences import sentences_of_mentions
 from rayner.metrics.counts import Key
 from rayner.metrics.linked_spans import score_linked_spans
@@ -166,13 +166,16 @@ def score_links(
     def understood(document: Document) -> Document:
         ids: dict[Key, list[str]] = {}
         for mention in document.mentions:
-            if stage := last_linking(stages, mention):
+            stage = last_linking(stages, mention)
+            if stage and mention.type != UNKNOWN:
                 key = mention.start, mention.end, mention.type
                 ids.setdefault(key, []).extend(stage.right_ids(mention)[0])
         mentions = []
         for key, right in ids.items():
             answer = found.get((document.document_id, *key))
             mentions.append(Mention(*key, answer if is_right(answer, right) else next(iter(right), None)))
+        # Whatever is answered on a mark of unknown type does not count.
+        mentions += [mention for mention in document.mentions if mention.type == UNKNOWN]
         return replace(document, mentions=tuple(mentions))
 
     def linked(document: Document) -> Document:
