@@ -72,7 +72,6 @@ def test_it_is_by_the_files_each_once_and_of_an_index_the_last_version(
         ([node(8), node(6)], 2, Needs(1), 5),
         ([node(4)], 1, Needs(1), None),
         ([node(8, cpus=0), node(4)], 1, Needs(), None),
-        ([node(8, alive=False)], 1, Needs(1), None),
         ([node(8), node(4, gpus=1)], 1, Needs(1, gpus=0.5), None),
         ([node(1)], 1, Needs(1, memory=7 * GIB), 7),
     ],
@@ -92,6 +91,22 @@ def test_it_is_asked_for_where_nodes_have_it(
     assert (found.cpus, found.gpus) == (needs.cpus, needs.gpus)
     assert [record.levelno for record in caplog.records] == ([logging.WARNING] if asked is None else [])
     assert ("lack the estimated" in caplog.text) is (asked is None)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "needs"),
+    [([node(8)], Needs(1, gpus=0.5)), ([node(8)], Needs(10_000)), ([node(8, alive=False)], Needs(1))],
+)
+def test_where_it_is_no_memory_that_nodes_lack_nothing_is_said_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    nodes: list[dict[str, Any]],
+    needs: Needs,
+) -> None:
+    """Who waits for a place says what is missing."""
+    on_nodes(monkeypatch, *nodes)
+    assert placed_by_memory(needs, 5 * GIB) == needs
+    assert not caplog.records
 
 
 @pytest.mark.parametrize(("given", "asked"), [(None, PROCESS + int(1.5 * FILES)), (GIB, GIB)])

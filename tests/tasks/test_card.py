@@ -46,7 +46,7 @@ def test_the_command_that_builds_an_index_reads_the_base_as_the_recipe_does() ->
 
 def test_a_ranker_says_how_a_training_reads_contexts_with_it() -> None:
     said = commands({"task": "ranker", "pairs": {"train": ["rows.jsonl"]}})
-    settings = [f"context.ranker={CHECKPOINT}", "windows.context=48"]
+    settings = [f"context.ranker={CHECKPOINT}", "context.candidates=8", "windows.context=48"]
     given = [word for setting in settings for word in ("--set", setting)]
     assert ["rayner", "train", "RECIPE", *given, "--out", "RUN"] in said
 

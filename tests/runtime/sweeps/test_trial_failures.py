@@ -137,6 +137,20 @@ def test_a_trial_whose_process_never_started_is_recorded(plan: Plan, tmp_path: P
     assert trial.settings == given
 
 
+def test_why_a_process_died_is_the_end_of_what_ray_says(plan: Plan, tmp_path: Path) -> None:
+    given = {"training.learning_rate": 0.1}
+    frames = "\n".join(
+        f'  File "a.py", line {number}, in train\n    self._ret = run()' for number in range(30)
+    )
+    said = (
+        f"ray::ResourceTrainable.train()\n{frames}\nRecipeError: mypackage.toy: No module named 'mypackage'"
+    )
+    SweepCallback(plan, 1).on_trial_error(1, [], failed_in_ray(tmp_path, given, NodeDiedError(said)))
+    [trial] = read_trials(plan)
+    cause = "RecipeError: mypackage.toy: No module named 'mypackage'"
+    assert trial.error == f"the process of the trial died: {cause}"
+
+
 def test_a_failure_that_the_trial_recorded_itself_is_recorded_once(plan: Plan, tmp_path: Path) -> None:
     given = {"training.learning_rate": 0.1}
     callback = SweepCallback(plan, 1)
