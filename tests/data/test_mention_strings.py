@@ -42,6 +42,7 @@ def test_rows_with_several_entities_and_none(tmp_path: Path) -> None:
         ("[1]", "no `mention`"),
         ('{"mention": "x"}', "no `entity_id`"),
         ('{"mention": "x", "entity_ids": ["1"]}', "`entity_ids` is no string"),
+        ('{"mention": "x", "entity_id": null, "entity_ids": ["1"]}', "`entity_ids` is no string"),
         ('{"mention": "  ", "entity_id": "1"}', "no text"),
         ('{"mention": 3, "entity_id": "1"}', "no text"),
         ('{"mention": "x", "entity_id": 1.5}', "no string"),

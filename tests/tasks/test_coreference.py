@@ -16,7 +16,8 @@ from torch import nn
 from torch.nn.modules.module import register_module_forward_hook
 
 import rayner
-from rayner.data.schema import Context, Document, Mention, document_to_row
+from rayner.data.readers.base import in_order
+from rayner.data.schema import UNTYPED, Context, Document, Mention, document_to_row
 from rayner.errors import CorpusError, InputError, RecipeError
 from rayner.files.run_checkpoints import MANIFEST
 from rayner.models.encoder import Encoder
@@ -114,6 +115,22 @@ def test_mentions_that_the_model_cannot_hold_are_rejected_by_name(tmp_path: Path
         "d: 21-29: goes over the end of a sentence",
     ]
     assert rows[0]["mentions"].reshape(-1, 3).tolist() == [[6, 6, 1]]
+
+
+def test_named_entities_beside_chains_are_not_learned_from(tmp_path: Path) -> None:
+    """OntoNotes marks a person that nothing refers to as an entity, and no other mention that is alone."""
+    task = CoreferenceTask(recipe_of(tmp_path))
+    chained = (Mention(0, 3, UNTYPED, chain="1"), Mention(18, 21, UNTYPED, chain="1"))
+    entities = (Mention(0, 3, "PERSON"), Mention(8, 14, "GPE"))
+
+    def learned(*mentions: Mention) -> list[list[int]]:
+        (row,) = task.examples([Document("d", "Ada saw London and she left", in_order(mentions))])
+        return row["mentions"].reshape(-1, 3).tolist()
+
+    assert learned(*chained, *entities) == learned(*chained)
+    # Where mentions of chains have types, one that is alone is a chain of its own.
+    typed = [replace(mention, type="PERSON") for mention in chained]
+    assert len(learned(*typed, entities[1])) == 3
 
 
 def test_examples_of_a_document_cover_each_mention_in_some_window(tmp_path: Path) -> None:

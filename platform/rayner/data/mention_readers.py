@@ -101,9 +101,9 @@ def read_rows(path: Path, reading: MentionReading) -> None:
     for _, where, row in json_values(enumerate(_lines(path, reading), 1), path, reading.reject):
         if not isinstance(row, dict) or "mention" not in row:
             reading.reject(where, "no `mention`", 'write {"mention": "...", "entity_id": "..."}')
-        elif row.get("entity_id") is None and isinstance(ids := row.get("entity_ids"), str):
+        elif row.get("entity_id") in (None, "") and isinstance(ids := row.get("entity_ids"), str):
             reading.add(row["mention"], ids, where, _type_of(row))
-        elif row.get("entity_id") is None and row.get("entity_ids") is not None:
+        elif row.get("entity_id") is None and row.get("entity_ids"):
             reading.reject(where, "`entity_ids` is no string", "write `D1|D2`, or a list as `entity_id`")
         elif "entity_id" not in row:
             reading.reject(where, "no `entity_id`", "write null for a mention of no entity")

@@ -119,8 +119,12 @@ class CoreferenceTask(CorpusTask[CoreferenceRecipe]):
         found: dict[tuple[int, int], int] = {}
         rejects = []
         numbers: dict[str, int] = {}
-        # Those with chains first: the same words may be a named entity, too, which has none.
-        for number, mention in enumerate(sorted(document.mentions, key=lambda m: m.chain is None)):
+        # Where mentions of chains have no type of their own, those without a chain are of another annotation,
+        # such as the named entities of OntoNotes, which marks no mention that is alone.
+        is_apart = {m.type for m in document.mentions if m.chain is not None} == {UNTYPED}
+        for number, mention in enumerate(document.mentions):
+            if is_apart and mention.chain is None:
+                continue
             where = f"{document.document_id}: {mention.start}-{mention.end}"
             span = locate(subwords, mention.start, mention.end)
             if span is None:

@@ -174,10 +174,28 @@ def test_texts_beside_another_format_are_texts(tmp_path: Path) -> None:
     assert len(read_corpus([letter, columns]).documents) == 2
 
 
+def test_few_rows_beside_others_of_their_name_are_no_text(tmp_path: Path) -> None:
+    many = written(tmp_path / "many.txt", "Ada NNP B-NP B-PER\n" * 4)
+    few = written(tmp_path / "few.txt", "Bob NNP B-NP B-PER\nran VBD B-VP O\n")
+    texts = [document.text for document in read_corpus([many, few]).documents]
+    assert texts == ["Ada Ada Ada Ada", "Bob ran"]
+
+
+def test_what_nobody_can_read_is_left_aside_beside_what_is_read(tmp_path: Path) -> None:
+    (tmp_path / "raw").mkdir()
+    written(tmp_path / "raw/a.rtf", "{\\rtf1 Ada}")
+    written(tmp_path / "raw/b.txt", "Ada ran.")
+    rows = written(tmp_path / "rows.jsonl", json.dumps({"text": "Bob ran"}))
+    assert [document.text for document in read_corpus([tmp_path / "raw", rows]).documents] == ["Bob ran"]
+
+
 def test_columns_of_tags_that_are_not_read_are_counted(tmp_path: Path) -> None:
     """VLSP 2016: chunks, and two layers of entities, the inner of which comes last."""
     rows = ["Minh\tNp\tB-NP\tB-PER\tO", "Hà_Nội\tNp\tB-NP\tB-ORG\tB-LOC"]
     reading = read_corpus(written(tmp_path / "a.tsv", "\n".join(rows)))
+    assert reading.ignored == {"column 4, of tags beside the last": 1}
+    rows = ["1\tMinh\tNp\tB-PER\tO", "2\tHà_Nội\tNp\tB-ORG\tB-LOC"]
+    reading = read_corpus(written(tmp_path / "numbered.tsv", "\n".join(rows)))
     assert reading.ignored == {"column 4, of tags beside the last": 1}
     conll = read_corpus(written(tmp_path / "b.txt", "Ada NNP I-NC I-PER\nran VBD I-VC O\n" * 2))
     assert not conll.ignored
@@ -186,6 +204,8 @@ def test_columns_of_tags_that_are_not_read_are_counted(tmp_path: Path) -> None:
 def test_chunks_are_no_mentions_of_numbered_words(tmp_path: Path) -> None:
     path = written(tmp_path / "a.tsv", "1\tEU\tB-NP\tB-ORG\n2\tran\tB-VP\tO\n")
     assert mentions(path) == [("EU", "ORG")]
+    layers = "1\tthe\tB-NP\tB-PER\tO\n2\tBree\tI-NP\tI-PER\tB-LOC\n"
+    assert mentions(written(tmp_path / "c.tsv", layers)) == [("the Bree", "PER"), ("Bree", "LOC")]
     assert mentions(written(tmp_path / "b.tsv", "1\tEU\tB-NP\n2\tran\tB-VP\n")) == [
         ("EU", "NP"),
         ("ran", "VP"),
@@ -201,7 +221,7 @@ def test_documents_begin_at_marks_between_layers(tmp_path: Path) -> None:
     assert mentions(path) == [("the Bree", "PER"), ("Bree", "LOC"), ("Bob", "PER")]
 
 
-@pytest.mark.parametrize("name", ["train.txt", "train.tsv"])
+@pytest.mark.parametrize("name", ["train.txt", "train.text"])
 def test_tags_that_no_format_knows_are_no_text(tmp_path: Path, name: str) -> None:
     rows = "EU\tNNP\tORG\nrejects\tVBZ\tO\nGerman\tJJ\tMISC\ncall\tNN\tO\n"
     with pytest.raises(CorpusError, match="no known format"):
@@ -215,12 +235,12 @@ def test_a_file_that_cannot_be_unpacked_is_told_as_that(tmp_path: Path, name: st
         detect(tmp_path / name)
 
 
-def test_marks_of_documents_and_remarks(tmp_path: Path) -> None:
+def test_marks_of_documents(tmp_path: Path) -> None:
     rows = "Ada O\nran B-X\n\n"
-    marks = ("# document_id = a", "# doc_id: b", "#doc c", "# id 7f-1\tdomain=en", "# id 8 domain=en")
-    text = "".join(f"{mark}\n# document is about cats\n{rows}" for mark in marks)
+    marks = ("# document_id = a", "# doc_id: b", "#doc c d", "# id 7f-1\tdomain=en", "# id 8  domain=en")
+    text = "".join(f"{mark}\n# of cats\n{rows}" for mark in marks)
     reading = read_corpus(written(tmp_path / "a.conll", text))
-    assert [d.document_id for d in reading.documents] == ["a", "b", "c", "7f-1", "8 domain=en"]
+    assert [d.document_id for d in reading.documents] == ["a", "b", "c d", "7f-1", "8  domain=en"]
     assert reading.ignored == {"comment": 5}
 
 
@@ -238,4 +258,15 @@ def test_a_tool_keeps_the_fields_of_what_it_was_given(
     path = written(tmp_path / "a.jsonl", json.dumps(row))
     assert detect(path) == name
     (document,) = read_corpus(path).documents
-    assert (document.document_id, mentions(path)) == ("a", [("Ada", "PER")])
+    assert (document.document_id, mentions(path)) == ("7", [("Ada", "PER")])
+    del row["id"]
+    sentences = [row | {"document_id": "b"}, row, row | {"document_id": "b", "text": "Ada did"}]
+    written(path, "\n".join(map(json.dumps, sentences)))
+    assert [document.document_id for document in read_corpus(path).documents] == ["a:1", "a", "a:3"]
+
+
+def test_the_first_row_of_a_tool_may_have_no_label(tmp_path: Path) -> None:
+    ours = {"text": "Ada ran", "document_id": "a", "mentions": []}
+    rows = [ours | {"id": 1, "label": []}, ours | {"id": 2, "label": [[0, 3, "PER"]]}]
+    path = written(tmp_path / "a.jsonl", "\n".join(map(json.dumps, rows)))
+    assert (detect(path), mentions(path)) == ("doccano", [("Ada", "PER")])

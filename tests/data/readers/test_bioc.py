@@ -189,6 +189,11 @@ def test_sentences_are_of_all_passages_or_counted(tmp_path: Path) -> None:
     empty = {"offset": 100, "text": ""}
     (tmp_path / "a.json").write_text(json.dumps({"documents": [{"id": "a", "passages": [parts, empty]}]}))
     assert read_corpus(tmp_path / "a.json").documents[0].sentences == ((0, 9), (9, 17))
+    parts["sentences"].append(sentence(23, "", (15, 3)))
+    (tmp_path / "a.json").write_text(json.dumps({"documents": [{"id": "a", "passages": [parts]}]}))
+    (document,) = read_corpus(tmp_path / "a.json").documents
+    assert (document.sentences, len(document.mentions)) == (((0, 9), (9, 17)), 3)
+    parts["sentences"].pop()
     title = {"offset": 0, "text": "Title"}
     (tmp_path / "a.json").write_text(json.dumps({"documents": [{"id": "a", "passages": [title, parts]}]}))
     reading = read_corpus(tmp_path / "a.json")

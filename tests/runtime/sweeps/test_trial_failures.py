@@ -149,6 +149,11 @@ def test_why_a_process_died_is_the_end_of_what_ray_says(plan: Plan, tmp_path: Pa
     [trial] = read_trials(plan)
     cause = "RecipeError: mypackage.toy: No module named 'mypackage'"
     assert trial.error == f"the process of the trial died: {cause}"
+    said = "ray.exceptions.OutOfMemoryError: Task was killed.\nMemory was 15.2GB / 16.0GB.\nRefer to the docs"
+    killed = failed_in_ray(tmp_path, {"training.learning_rate": 0.2}, NodeDiedError(said))
+    SweepCallback(plan, 1).on_trial_error(2, [], killed)
+    _, trial = read_trials(plan)
+    assert trial.error == f"the process of the trial died: {' '.join(said.splitlines())}"
 
 
 def test_a_failure_that_the_trial_recorded_itself_is_recorded_once(plan: Plan, tmp_path: Path) -> None:

@@ -142,8 +142,8 @@ def _add(document: Mapping[str, Any], document_id: str, where: str, reading: Rea
                 reading.repaired["space between passages made one line end"] += 1
             blocks.append(_Block(offset, len(text), own))
             text += own
-            if parts and own:
-                sentences.append((blocks[-1].start, len(text)))
+            if parts:
+                sentences += [(blocks[-1].start, len(text))] if own else []
                 annotations += [(one, [blocks[-1]]) for one in part.get("annotations") or ()]
         for holder in [passage] if parts else [passage, *given]:
             annotations += [(one, blocks[first:]) for one in holder.get("annotations") or ()]

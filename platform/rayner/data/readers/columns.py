@@ -32,9 +32,7 @@ DOCUMENT_MARK = "-DOCSTART-"
 _SUFFIXES = {".conll", ".iob", ".iob2", ".bio"}
 _MARK = re.compile(
     r"-DOCSTART-(?:[^(]*\((?P<bracketed>.*)\))?|"
-    r"#\s*(?:begin document|newdoc id|newdoc|(?:document_id|doc_id|doc id|document|doc|id)\b"
-    # A remark may begin with such a word.
-    r"(?=\s*[:=]|\s*\S*(?:\t.*|\s\S+=.*)?\s*$))\b[\s:=]*(?P<named>.*)"
+    r"#\s*(?:begin document|newdoc id|newdoc|document_id|doc_id|doc id|doc|document|id)\b[\s:=]*(?P<named>.*)"
 )
 _END = re.compile(r"#\s*end document")
 _OF_SEVERAL = re.compile(r"\d+[-.]\d+")
@@ -157,7 +155,8 @@ def _columns_beside(lines: Sequence[str], layout: _Layout) -> Counter[str]:
     rows = [fields_of(line) for line in _rows(lines[:LOOKED_AT])]
     width = min(map(len, rows), default=0)
     found = Counter[str]()
-    for place in range(layout.word + 1, width - 1 if layout.tags == (-1,) else 0):
+    read = {place % width for place in layout.tags} if width else set()
+    for place in sorted({*range(layout.word + 1, width)} - read):
         tags = _tags_at(rows, place)
         if len(tags) >= 0.9 * len(rows) and set(tags) != {"O"} and not tag_schemes.is_chunks(tags):
             found[f"column {place + 1}, of tags beside the last"] += 1
@@ -201,12 +200,13 @@ def _numbered(lines: Sequence[str]) -> _Layout | None:
         return None
     tagged = Counter(place for row in rows for place in range(2, len(row)) if tag_schemes.is_tag(row[place]))
     columns = sorted(place for place, count in tagged.items() if count >= 0.9 * len(rows))
+    first = columns[0] if columns else 0
     of_chunks = [place for place in columns if tag_schemes.is_chunks(_tags_at(rows, place))]
     columns = [place for place in columns if place not in of_chunks] or of_chunks
     if not columns:
         return None
     # Tags right behind the word are layers; behind other columns, all but the last are of something else.
-    return _Layout(1, tuple(columns if columns[0] == 2 else columns[-1:]), is_numbered=True)
+    return _Layout(1, tuple(columns if first == 2 else columns[-1:]), is_numbered=True)
 
 
 def _rows(lines: Iterable[str]) -> list[str]:

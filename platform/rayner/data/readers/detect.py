@@ -47,7 +47,7 @@ _BESIDE_TEXTS = ("brat", "livingner")
 """Formats whose annotations lie in other files than their texts."""
 _RARE = (
     *(".train", ".testa", ".testb", ".dev", ".test"),
-    *(".v4_gold_conll", ".v4_auto_conll", ".conllu", ".conllup"),
+    *(".v4_gold_conll", ".conllu", ".conllup"),
 )
 """Suffixes of CoNLL's own names (`eng.testa`), of folders that hold nothing else to read."""
 _OF_JSON = ("jsonl", "ufet", "figer", "label_studio", "prodigy", "doccano", "gliner")
@@ -106,18 +106,29 @@ def by_format(listings: Sequence[Listing]) -> dict[str, list[Listing]]:
     Raises:
         CorpusError: as `detect`.
     """
-    if len(listings) == 1 or not _are_several(listings):
-        return {_only_format(listings): list(listings)}
+    found, _ = _formats_in(listings)
+    if len(found) < 2 or len(listings) == 1:
+        whole = _only_format(listings)
+        apart = () if len(listings) == 1 else _texts_beside(listings, whole, files.suffix(found[whole]))
+        rest = [listing for listing in listings if listing not in apart] if apart else list(listings)
+        return {whole: rest, "text": list(apart)} if apart else {whole: rest}
     groups: dict[str, list[Listing]] = {}
     for listing in listings:
         groups.setdefault(_only_format([listing]), []).append(listing)
     return groups
 
 
-def _are_several(listings: Sequence[Listing]) -> bool:
-    """Whether the paths are of several formats; texts beside one that has texts of its own are of that."""
-    found, _ = _seen_in(listings)
-    return len(found) - ("text" in found and not found.keys().isdisjoint(_BESIDE_TEXTS)) > 1
+def _texts_beside(listings: Sequence[Listing], format: str, suffix: str) -> Sequence[Listing]:
+    """The paths that hold texts alone, beside others of a format that has no texts of its own, and whose
+    files are called otherwise: a few rows of columns may look like a text."""
+    if format in ("text", *_BESIDE_TEXTS) or "text" not in _seen_in(listings)[0]:
+        return ()
+    found = []
+    for listing in listings:
+        seen, strange = _seen_in([listing]) if listing.files else ({}, [])
+        if not strange and seen.keys() == {"text"} and files.suffix(seen["text"]) != suffix:
+            found.append(listing)
+    return found
 
 
 def detect(paths: PathLikes, otherwise: str = "") -> str:

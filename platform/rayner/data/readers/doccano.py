@@ -6,10 +6,11 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from rayner.data.readers.base import Reading, Sample, Unit
-from rayner.data.readers.json_rows import ID, first_object, id_of, objects_of
+from rayner.data.readers.json_rows import first_object, id_of, objects_of
 from rayner.data.readers.marked_spans import (
     ENTITY,
     Marked,
@@ -30,10 +31,11 @@ def matches(sample: Sample) -> bool:
     """Whether the first object has a text and a list of labels; a row of ours that it was given keeps its
     fields, with no mention."""
     row = first_object(sample)
-    labels = [row[name] for name in _LABELS if _is_labels(row.get(name))]
-    if is_ours(row) and (row.get("mentions", True) or not any(labels)):
+    if is_ours(row) and row.get("mentions", True):
         return False
-    return "text" in row and bool(labels)
+    labels = [row[name] for name in _LABELS if _is_labels(row.get(name))]
+    is_labelled = any(labels) or not is_ours(row) or any(map(_is_labelled, sample.lines))
+    return "text" in row and bool(labels) and is_labelled
 
 
 def read(unit: Unit) -> Reading:
@@ -45,11 +47,19 @@ def read(unit: Unit) -> Reading:
         except RowError as error:
             reading.reject(where, error.what, error.hint)
             continue
-        others = row.keys() - {*ID, "text", *_LABELS}
+        others = row.keys() - {"id", "text", *_LABELS}
         reading.ignored.update(f"field {name}" for name in others if row[name])
         reading.ignored.update(fields_beside(labels, _OF_LABELS, "entities"))
         add_marked(reading, where, id_of(row, default_id), text, map(_marked, labels))
     return reading
+
+
+def _is_labelled(line: str) -> bool:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(row, dict) and any(row.get(name) and _is_labels(row[name]) for name in _LABELS)
 
 
 def _is_labels(value: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
@@ -13,8 +14,8 @@ from rayner.data.readers.typed_rows import RowError
 from rayner.data.schema import Document
 from rayner.errors import CorpusError
 
-ID = ("document_id", "id")
-"""Fields of the id of a document; tools keep the first of rows that `corpus convert` has written."""
+ID = ("id", "document_id")
+"""Fields of the id of a document; tools keep the second of rows that `corpus convert` has written."""
 LONG_BYTES, LONGEST_BYTES = 1 << 24, 1 << 29
 """Of a file whose first object is longer than a sample, what is looked at; and then."""
 
@@ -49,9 +50,10 @@ def _first_object(sample: Sample) -> dict[str, Any] | None:
 
 
 def objects_of(unit: Unit, reading: Reading) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Of each object of a file: where it is, the id of a document without an id, and itself.
+    """Of each object of a file: where it is, the id of a document without an `id`, and itself.
 
-    What is no object is rejected.
+    That is its `document_id`, if no other has it: rows may be the sentences of a document. What is no object
+    is rejected.
 
     Raises:
         CorpusError: an array that is no JSON.
@@ -59,22 +61,31 @@ def objects_of(unit: Unit, reading: Reading) -> Iterator[tuple[str, str, dict[st
     (path,) = unit.paths
     text = files.read_text(path, reading)
     if not is_array([text[:1000]]):
-        for number, where, row in json_objects(enumerate(files.split_lines(text), 1), path, reading.reject):
-            yield where, f"{unit.name}:{number}", row
+        lines = list(json_objects(enumerate(files.split_lines(text), 1), path, reading.reject))
+        times = Counter(_named(row, "document_id") for _, _, row in lines)
+        for number, where, row in lines:
+            own = _named(row, "document_id")
+            yield where, own if own and times[own] == 1 else f"{unit.name}:{number}", row
         return
-    rows = whole_json(text, path, CorpusError)
+    rows = list(whole_json(text, path, CorpusError))
+    times = Counter(_named(row, "document_id") for row in rows)
     for number, row in enumerate(rows, 1):
         where = f"{path}: object {number}"
         if isinstance(row, dict):
-            yield where, f"{unit.name}:{number}", row
+            own = _named(row, "document_id")
+            yield where, own if own and times[own] == 1 else f"{unit.name}:{number}", row
         else:
             reading.reject(where, "not a JSON object", ONE_A_LINE)
 
 
 def id_of(row: Mapping[str, Any], default_id: str) -> str:
-    """The `document_id` of a row, else its `id`: a string or a number."""
-    given = (row.get(name) for name in ID)
-    return next((str(one) for one in given if type(one) in (str, int) and one != ""), default_id)
+    """The `id` of a row, a string or a number."""
+    return _named(row, "id") or default_id
+
+
+def _named(row: Any, field: str) -> str | None:
+    value = row.get(field) if isinstance(row, dict) else None
+    return str(value) if type(value) in (str, int) and value != "" else None
 
 
 def read_rows(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -45,6 +46,7 @@ ROWS = 24
 """Rows of the live table: the trials that run, then the best."""
 
 log = logging.getLogger(__name__)
+_ERROR = re.compile(r"[\w.]+(?:Error|Exception|Exit|Interrupt)\b.*:")
 
 
 class SweepCallback(Callback):
@@ -329,6 +331,8 @@ def _reason(trial: Any) -> str:
     """Ray's reason why the process of a trial died."""
     path = trial.error_file
     text = Path(path).read_text(encoding="utf-8") if path is not None and Path(path).exists() else ""
-    # The last line of a traceback says what happened.
-    *_, last = ["", *filter(None, map(str.strip, text.splitlines()))]
-    return f"the process of the trial died: {last}"[:500] if last else "the process of the trial died"
+    # The last line of a traceback that names an error, and what follows.
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    begin = max((i for i, line in enumerate(lines) if _ERROR.match(line)), default=-1)
+    words = " ".join(lines[begin:])
+    return f"the process of the trial died: {words}"[:500] if words else "the process of the trial died"
