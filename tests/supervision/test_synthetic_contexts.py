@@ -222,6 +222,14 @@ def test_no_negative_is_of_the_same_book_or_has_the_entity() -> None:
     assert (row.context, counts) == ("It poured.", {"sampled": 1})
 
 
+def test_the_letters_of_an_entity_in_other_words_are_no_mention_of_it() -> None:
+    """Else a sentence of somebody who says "I" has nothing but contexts of a word or two."""
+    rows = [ContextRow("I ran.", "I am Ahab.", True, ("I",), "book")]
+    texts = [SourceSentence("It poured in the streets.", (), "other"), SourceSentence("i slept", (), "other")]
+    (row,), _ = negative_rows(rows, texts)
+    assert row.context == "It poured in the streets."
+
+
 def test_a_sentence_of_several_entities_has_no_negative_twice() -> None:
     rows = [
         ContextRow("Ahab met Stubb.", f"{name} ran.", True, ("Ahab", "Stubb")) for name in ("Ahab", "Stubb")

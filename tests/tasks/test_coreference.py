@@ -131,6 +131,7 @@ def test_named_entities_beside_chains_are_not_learned_from(tmp_path: Path) -> No
     # Where mentions of chains have types, one that is alone is a chain of its own.
     typed = [replace(mention, type="PERSON") for mention in chained]
     assert len(learned(*typed, entities[1])) == 3
+    assert len({chain for *_, chain in learned(*typed, replace(entities[0], type="ALONE"))}) == 1
 
 
 def test_examples_of_a_document_cover_each_mention_in_some_window(tmp_path: Path) -> None:

@@ -191,12 +191,10 @@ def _unrelated(
 ) -> str | None:
     """A text of another group that is not taken, without an entity of the row; None where many tries find
     none."""
-    entities = [entity.casefold() for entity in row.entities]
     for _ in range(_TRIES if texts else 0):
         text, group = texts[int(rng.integers(len(texts)))]
-        folded = text.casefold()
         own = (group is not None and group == row.group) or text in (row.sentence, row.context)
-        if not own and text not in taken and not any(entity in folded for entity in entities):
+        if not own and text not in taken and not any(_mentions(text, one) for one in row.entities):
             return text
     return None
 

@@ -122,7 +122,9 @@ class CoreferenceTask(CorpusTask[CoreferenceRecipe]):
         # Where mentions of chains have no type of their own, those without a chain are of another annotation,
         # such as the named entities of OntoNotes, which marks no mention that is alone.
         is_apart = {m.type for m in document.mentions if m.chain is not None} == {UNTYPED}
-        for number, mention in enumerate(document.mentions):
+        # The same words may be marked for a type, too, without a chain.
+        of_chains_first = sorted(enumerate(document.mentions), key=lambda one: one[1].chain is None)
+        for number, mention in of_chains_first:
             if is_apart and mention.chain is None:
                 continue
             where = f"{document.document_id}: {mention.start}-{mention.end}"

@@ -21,7 +21,7 @@ from rayner.tasks.document_windows import (
     known_types,
     unknown_spans,
 )
-from rayner.tasks.required_types import require_known, require_mentions
+from rayner.tasks.required_types import require_absent, require_known, require_mentions
 from rayner.tasks.splits import Documents
 
 R = TypeVar("R", bound=DocumentRecipe)
@@ -43,8 +43,9 @@ class DocumentTask(CorpusTask[R]):
         require_known(self.recipe.corpus, self.recipe.annotatable)
 
     def require(self, found: Documents) -> None:
-        """Refuse documents without a mention of any of the types."""
+        """Refuse documents without a mention of any of the types, or with one of an absent type."""
         require_mentions(found.mentions, self.names)
+        require_absent(found.mentions, [one.name for one in getattr(self.recipe, "absent", ())])
 
     def lacking(self, found: Documents) -> str:
         """Mentions of any type."""

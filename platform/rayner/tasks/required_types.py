@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
 from rayner.config import CorpusSettings
+from rayner.counted import counted
 from rayner.data.schema import UNKNOWN
 from rayner.errors import CorpusError, RecipeError
 
@@ -41,3 +42,15 @@ def require_known(corpus: CorpusSettings, types: Sequence[str]) -> None:
                 near = get_close_matches(name, types, n=1, cutoff=0.5)
                 hint = f"did you mean {near[0]!r}?" if near else "leave it out, or name it in `types`"
                 raise RecipeError("corpus.annotated", f"{path}: {name!r} is no type of the recipe", hint)
+
+
+def require_absent(counts: Mapping[str, int], types: Sequence[str]) -> None:
+    """Refuse documents with mentions of types that are said to be absent: each would be learned as none.
+
+    Raises:
+        CorpusError: it names the type.
+    """
+    for name in types:
+        if count := counts.get(name, 0):
+            what = f"has {name!r}, of which the training documents have {counted(count, 'mention')}"
+            raise CorpusError("absent", what, "take it out, or name it in `types`")

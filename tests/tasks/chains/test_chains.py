@@ -286,6 +286,14 @@ def test_best_is_chosen_among_what_the_contrast_pushes_apart(
     assert (alone["mrr_other_stories"], alone["mentions"]) == (None, score(scorer, dev)[0]["mentions"])
 
 
+def test_a_dev_whose_chains_are_of_one_place_says_nothing(tmp_path: Path) -> None:
+    """Marked for two types, or with no other mention that has a word: nothing is there to be ranked."""
+    made = task(tmp_path)
+    mentions = (Mention(0, 3, "PER", chain="1"), Mention(0, 3, "mention", chain="1"))
+    metrics, _ = score(made.scorer(made.build()), [Document("d", "Ada ran", mentions)])
+    assert metrics == {"mrr": None, "mrr_other_stories": None, "top1": None, "mentions": 0}
+
+
 def test_without_dev_the_last_step_is_best_and_says_so(tmp_path: Path) -> None:
     values = chains_recipe(tmp_path)
     values["corpus"].pop("dev")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
 import torch
 
-from rayner.errors import RecipeError
+from rayner.errors import CorpusError, RecipeError
 from rayner.losses.span_contrast import span_contrast
 from rayner.tasks.base import Progress
+from rayner.tasks.splits import Documents
 from tests.tasks.small import built, collated, corpus, found, recognizer, trained
 
 ABSENT = [
@@ -87,6 +89,14 @@ def test_absent_types_are_learned_to_be_absent_and_not_answered() -> None:
     assert any(d.mentions for d in answers)
     asked = recognizer(types=ABSENT)
     assert not any(d.mentions for d in found(asked, model, corpus()))
+
+
+def test_absent_types_that_the_documents_have_are_refused() -> None:
+    """Each mention of theirs would be learned as none."""
+    documents = Documents([], Counter({"PER": 3, ABSENT[0]["name"]: 2}), Counter(), 0)
+    recognizer().require(documents)
+    with pytest.raises(CorpusError, match=f"absent: has '{ABSENT[0]['name']}', of which .* 2 mentions"):
+        recognizer(absent=ABSENT).require(documents)
 
 
 @pytest.mark.parametrize(

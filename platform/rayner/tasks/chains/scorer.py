@@ -97,12 +97,16 @@ class ChainScorer:
         of `negatives: other_stories`; None where all are of one story.
         """
         found = [answer for answer in predicted if len(answer.chains)]
+        nothing = {"mrr": None, "mrr_other_stories": None, "top1": None, "mentions": 0}
         if not found:
-            return {"mrr": None, "mrr_other_stories": None, "top1": None, "mentions": 0}
+            return nothing
         vectors = np.concatenate([answer.vectors for answer in found])
         chains = np.concatenate([answer.chains for answer in found])
         stories = np.repeat([answer.story for answer in found], [len(answer.chains) for answer in found])
         ranks, among_others = reciprocal_ranks(vectors, chains, stories)
+        if not len(ranks):
+            # A chain may be one mention that is given twice, or hold no other word.
+            return nothing
         return {
             "mrr": float(ranks.mean()),
             "mrr_other_stories": float(among_others.mean()) if len(np.unique(stories)) > 1 else None,
