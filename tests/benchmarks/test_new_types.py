@@ -39,8 +39,3 @@ def test_the_mean_is_that_of_all_domains() -> None:
         ("domains", "science", 10.0),
         ("corpora", "ai", 50.0),
     ]
-
-
-def test_types_that_were_learned_have_no_row_of_their_own() -> None:
-    types = [one["types"] for one in figures([row("ai", "domains", 0.2)])]
-    assert types == ["all", "known", "new", "song"]

@@ -228,7 +228,7 @@ def test_everything_can_be_read_and_reached(visits: Open, dark: bool, width: int
 
 
 def test_a_key_is_sent_and_never_kept(visits: Open) -> None:
-    visit = visits("/guarded/", offers="Asking")
+    visit = visits("/guarded/", offers="")
     page = visit.page
     expect(page.locator("#problem")).to_contain_text("asks for an API key")
     page.fill("#key", "wrong")

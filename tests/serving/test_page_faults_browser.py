@@ -60,7 +60,7 @@ def test_what_is_wrong_with_a_request_is_said_where_it_is(visits: Open) -> None:
 
 
 def test_a_service_that_is_not_ready_is_asked_once_more(visits: Open) -> None:
-    visit = visits("/loading/", offers="Asking")
+    visit = visits("/loading/", offers="")
     page = visit.page
     # The time of the page goes on as the test says: it waits for a second only.
     page.clock.install(time=0)

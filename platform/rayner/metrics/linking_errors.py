@@ -64,8 +64,6 @@ def categorize_answers(
     errors = []
     for mention, answer in zip(gold, answers, strict=True):
         first = answer.candidates[0] if answer.candidates else None
-        found = {candidate.entity_id: candidate.name for candidate in answer.candidates}
-        predicted = None if answer.entity_id is None else name_of(answer.entity_id, found)
         right_names = [name for id_ in mention.entity_ids for name in names.get(id_, ())]
         shown = right_names[0] if right_names else "|".join(mention.entity_ids) or None
         if not mention.entity_ids:
@@ -77,6 +75,8 @@ def categorize_answers(
         else:
             category = category_of(mention.text, right_names, vocabulary)
         if category is not None:
+            found = {candidate.entity_id: candidate.name for candidate in answer.candidates}
+            predicted = None if answer.entity_id is None else name_of(answer.entity_id, found)
             errors.append(AnswerError(mention.text, category, shown, predicted, answer.score))
     return errors
 

@@ -107,28 +107,27 @@ def by_format(listings: Sequence[Listing]) -> dict[str, list[Listing]]:
         CorpusError: as `detect`.
     """
     found, _ = _formats_in(listings)
+    groups: dict[str, list[Listing]] = {}
     if len(found) < 2 or len(listings) == 1:
         whole = _only_format(listings)
-        apart = () if len(listings) == 1 else _texts_beside(listings, whole, files.suffix(found[whole]))
-        rest = [listing for listing in listings if listing not in apart] if apart else list(listings)
-        return {whole: rest, "text": list(apart)} if apart else {whole: rest}
-    groups: dict[str, list[Listing]] = {}
+        if len(listings) == 1 or whole in ("text", *_BESIDE_TEXTS) or "text" not in _seen_in(listings)[0]:
+            return {whole: list(listings)}
+        suffix = files.suffix(found[whole])
+        for listing in listings:
+            groups.setdefault("text" if _is_text_apart(listing, suffix) else whole, []).append(listing)
+        return groups
     for listing in listings:
         groups.setdefault(_only_format([listing]), []).append(listing)
     return groups
 
 
-def _texts_beside(listings: Sequence[Listing], format: str, suffix: str) -> Sequence[Listing]:
-    """The paths that hold texts alone, beside others of a format that has no texts of its own, and whose
-    files are called otherwise: a few rows of columns may look like a text."""
-    if format in ("text", *_BESIDE_TEXTS) or "text" not in _seen_in(listings)[0]:
-        return ()
-    found = []
-    for listing in listings:
-        seen, strange = _seen_in([listing]) if listing.files else ({}, [])
-        if not strange and seen.keys() == {"text"} and files.suffix(seen["text"]) != suffix:
-            found.append(listing)
-    return found
+def _is_text_apart(listing: Listing, suffix: str) -> bool:
+    """Whether a path beside others of a format holds texts alone, and its files are called otherwise than
+    theirs: a few rows of columns may look like a text."""
+    if not listing.files:
+        return False
+    seen, strange = _seen_in([listing])
+    return not strange and seen.keys() == {"text"} and files.suffix(seen["text"]) != suffix
 
 
 def detect(paths: PathLikes, otherwise: str = "") -> str:

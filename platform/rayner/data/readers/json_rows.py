@@ -60,17 +60,13 @@ def objects_of(unit: Unit, reading: Reading) -> Iterator[tuple[str, str, dict[st
     """
     (path,) = unit.paths
     text = files.read_text(path, reading)
-    if not is_array([text[:1000]]):
-        lines = list(json_objects(enumerate(files.split_lines(text), 1), path, reading.reject))
-        times = Counter(_named(row, "document_id") for _, _, row in lines)
-        for number, where, row in lines:
-            own = _named(row, "document_id")
-            yield where, own if own and times[own] == 1 else f"{unit.name}:{number}", row
-        return
-    rows = list(whole_json(text, path, CorpusError))
-    times = Counter(_named(row, "document_id") for row in rows)
-    for number, row in enumerate(rows, 1):
-        where = f"{path}: object {number}"
+    if is_array([text[:1000]]):
+        elements = enumerate(whole_json(text, path, CorpusError), 1)
+        rows = [(number, f"{path}: object {number}", row) for number, row in elements]
+    else:
+        rows = list(json_objects(enumerate(files.split_lines(text), 1), path, reading.reject))
+    times = Counter(_named(row, "document_id") for *_, row in rows)
+    for number, where, row in rows:
         if isinstance(row, dict):
             own = _named(row, "document_id")
             yield where, own if own and times[own] == 1 else f"{unit.name}:{number}", row
