@@ -169,10 +169,10 @@ def main() -> None:
         section="Recognition",
         task="recognizer",
         conditions=f"Trained for {options.epochs} epochs on four domains of CrossNER (`domains`); on these "
-        "with two descriptions of each type, of which a step draws one, and with 40 types of which no sentence "
-        "has a mention (`texts`); or on these and the training parts of WNUT-17 and BC5CDR (`corpora`). Scored "
-        "on the development part of the fifth domain, whose new types are looked for by their descriptions "
-        "alone. `mean` is that of the domains.",
+        "with two descriptions of each type, of which a step draws one, and with 40 types of which no "
+        "sentence has a mention (`texts`); or on these and the training parts of WNUT-17 and BC5CDR "
+        "(`corpora`). Scored on the development part of the fifth domain, whose new types are looked for by "
+        "their descriptions alone. `mean` is that of the domains.",
         seeds=(1,),
         precision=precision_of(folders),
         rows=figures(rows),
