@@ -153,12 +153,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=style)
     parser.add_argument("--runs", type=Path, default=Path("runs/new_types"))
     parser.add_argument("--held-out", nargs="+", choices=DOMAINS, default=list(DOMAINS))
-    parser.add_argument("--learned-from", nargs="+", choices=LEARNED_FROM, default=["domains"])
+    parser.add_argument("--texts", nargs="+", choices=DOMAINS, default=[], help="held out of these, too")
+    parser.add_argument("--corpora", nargs="+", choices=DOMAINS, default=[], help="held out of these, too")
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--precision", choices=["float32", "bfloat16"], default="float32")
     add_out(parser, "new_types")
     options = parser.parse_args()
-    planned = [(name, found) for found in options.learned_from for name in options.held_out]
+    held_out = dict(zip(LEARNED_FROM, (options.held_out, options.texts, options.corpora), strict=True))
+    planned = [(name, found) for found, names in held_out.items() for name in names]
     rows = [run(*one, options) for one in planned]
     folders = [folder_of(options.runs, *one) for one in planned]
     record(
