@@ -108,7 +108,8 @@ def test_a_killed_driver_goes_on_where_it_stopped(driver: Driver, given: Path, t
     with driver(given, out, pids, gate, "2") as process:
         wait_for(lambda: blocks_done(out) >= 3, process=process)
         process.kill()
-    written = {path: path.stat().st_mtime_ns for path in (out / ".work/blocks").iterdir()}
+    # Not a note that an actor, which outlives its driver, is just writing under another name.
+    written = list((out / ".work/blocks").glob("[!.]*"))
     assert len(written) < 10
     assert not (out / "_annotation.json").exists()
     finished = {path.stem: out / f"documents-{path.stem}.parquet" for path in written}
