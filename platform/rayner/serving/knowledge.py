@@ -17,7 +17,7 @@ from rayner.tasks.checkpoint import Checkpoint, version_of
 from rayner.tasks.stage_settings import StageSettings
 from rayner.tasks.stages import suffix
 from rayner.tasks.standardizer.options import StandardizerOptions
-from rayner.tasks.standardizer.predictor import NilChoice, Standardizer
+from rayner.tasks.standardizer.predictor import NilChoice
 from rayner.tasks.standardizer.stage import Entities
 from rayner.tasks.standardizer.task import StandardizerTask
 
@@ -65,18 +65,7 @@ def serve_knowledge_base(settings: StageSettings, loaded: Checkpoint, stage: Ent
     def make(choice: Choice) -> Entities:
         asked = {name: value for name, value in choice._asdict().items() if value is not None}
         chosen = options.model_copy(update=asked)
-        linker = Standardizer(
-            base.index,
-            base.encode,
-            base.weight,
-            task.fitted.nil,
-            top_k=chosen.top_k,
-            operating_point=chosen.operating_point,
-            nil_share=task.nil_share(chosen),
-            abbreviations=base.abbreviations,
-            composites=base.composites,
-            reranker=base.reranker,
-        )
+        linker = base.adjusted(chosen.top_k, chosen.operating_point, task.nil_share(chosen))
         return Entities(linker, options.types)
 
     stages = PredictorCache(make, _KEPT)

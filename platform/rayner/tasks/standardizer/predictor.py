@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import zip_longest
@@ -157,12 +158,24 @@ class Standardizer:
         self._search = search or partial(index.search, weight=weight)
         self.weight = weight
         self._nil = nil
-        self._top_k = top_k
-        self._point = operating_point or ("never" if nil is None else "accuracy")
-        self._nil_share = NIL_SHARE if nil_share is None else check_nil_share(nil_share)
         self.abbreviations = abbreviations
         self.composites = composites
         self.reranker = reranker
+        self._choose(top_k, operating_point, nil_share)
+
+    def adjusted(
+        self, top_k: int, operating_point: NilChoice | None, nil_share: float | None
+    ) -> Standardizer:
+        """The same index and encoder, with other answers: arguments and errors are those of the class."""
+        found = copy(self)
+        found._choose(top_k, operating_point, nil_share)
+        return found
+
+    def _choose(self, top_k: int, operating_point: NilChoice | None, nil_share: float | None) -> None:
+        nil, reranker = self._nil, self.reranker
+        self._top_k = top_k
+        self._point = operating_point or ("never" if nil is None else "accuracy")
+        self._nil_share = NIL_SHARE if nil_share is None else check_nil_share(nil_share)
         self._threshold: float | None = None
         if reranker is not None and top_k > reranker.candidates:
             what = f"asks for {top_k} candidates, and the checkpoint re-ranks {reranker.candidates}"
