@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from rayner.losses.exact import exact
+
 _FORBIDDEN = -1e30
 """Of a label that is not allowed: its exponential is 0, and no gradient through it is undefined."""
 
@@ -42,8 +44,8 @@ def crf(logits: Tensor, lengths: Sequence[int], labels: Tensor, unknown: Tensor,
         A scalar, in float32 at least, also under autocast.
     """
     with torch.autocast(logits.device.type, enabled=False):
-        dtype = torch.promote_types(logits.dtype, torch.float32)
-        logits, between = logits.to(dtype), between.to(dtype)
+        logits = exact(logits)
+        between = between.to(logits.dtype)
         # Of words alone nothing is between labels: its gradient is 0, not missing.
         nothing = logits.sum() * 0 + between.sum() * 0
         lengths = [length for length in lengths if length]

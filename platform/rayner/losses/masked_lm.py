@@ -7,6 +7,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from rayner.losses.exact import exact
+
 _CELLS = 2**22
 """How many logits are held at once: 16 MB in float32, a few times over."""
 
@@ -44,6 +46,4 @@ def masked_lm_loss(
 
 
 def _block(hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor) -> Tensor:
-    logits = F.linear(hidden, weight, bias)
-    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    return F.cross_entropy(logits, targets, reduction="sum")
+    return F.cross_entropy(exact(F.linear(hidden, weight, bias)), targets, reduction="sum")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from rayner.losses.exact import exact
 
 
 def relevance_loss(
@@ -18,7 +19,7 @@ def relevance_loss(
         logits: [B] of any floating type; their sigmoids are scores from 0 to 1.
         right: [B] 0 or 1.
     """
-    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    logits = exact(logits)
     right = right.to(logits.dtype)
     if objective == "mean_squared_error":
         return (logits.sigmoid() - right).square().sum()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from rayner.losses.exact import exact
 
 
 def typing_loss(logits: Tensor, right: Tensor) -> Tensor:
@@ -20,6 +21,6 @@ def typing_loss(logits: Tensor, right: Tensor) -> Tensor:
     Returns:
         A scalar in float32 at least.
     """
-    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    logits = exact(logits)
     mention, kind = right.unbind(1)
     return F.softplus(logits).sum() - logits[mention, kind].sum()

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from rayner.config import BiEncoderSettings
 from rayner.errors import InputError
+from rayner.losses.exact import exact
 from rayner.losses.span_contrast import SpanScores
 from rayner.models.encoder import Encoder
 from rayner.models.frozen_features import FrozenFeatures
@@ -276,7 +277,7 @@ class BiEncoder(nn.Module):
 
     def _projected(self, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Vectors of starts, of ends, and of the first and the last sub-word of spans."""
-        found = {name: _exact(linear(hidden)) for name, linear in self.text_linears.items()}
+        found = {name: exact(linear(hidden)) for name, linear in self.text_linears.items()}
         names = ("start", "end", "span_start", "span_end")
         start, end, first, last = (found.get("shared", found.get(name)) for name in names)
         return start, end, first, last  # type: ignore[return-value]
@@ -325,7 +326,3 @@ class BiEncoder(nn.Module):
                     nn.init.normal_(parameter, std=_INITIAL_DEVIATION)
         if self.width_embeddings is not None:
             nn.init.zeros_(self.width_embeddings.weight[0])
-
-
-def _exact(values: Tensor) -> Tensor:
-    return values if values.dtype == torch.float64 else values.float()

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rayner.config.coreference import MentionRankingSettings
+from rayner.losses.exact import exact
 from rayner.models.encoder import Encoder
 
 DISTANCES = 9
@@ -102,7 +103,7 @@ class MentionRanking(nn.Module):
         scores = self.as_mention(vectors).squeeze(-1)
         real = F.pad(words.real, (0, count - 1)).unfold(1, count, 1)
         sentence = F.pad(words.sentence, (0, count - 1), value=-1).unfold(1, count, 1)
-        return _exact(scores), real & (sentence == words.sentence.unsqueeze(2)) & words.real.unsqueeze(2)
+        return exact(scores), real & (sentence == words.sentence.unsqueeze(2)) & words.real.unsqueeze(2)
 
     def candidates(
         self, states: Tensor, words: Words, mentions: Tensor, spans: Tensor, kept: Tensor | None = None
@@ -123,7 +124,7 @@ class MentionRanking(nn.Module):
         matches = self._matches(words, row, first, last, head)
         score = self._pairs(vectors, antecedent, matches)
         mention = mentions[row, first, width]
-        score = _exact(score) + mention[:, None] + mention[antecedent]
+        score = exact(score) + mention[:, None] + mention[antecedent]
         return Candidates(row, first, last, mention, antecedent, possible, score)
 
     def _chosen(self, words: Words, mentions: Tensor, spans: Tensor) -> Tensor:
@@ -165,7 +166,3 @@ class MentionRanking(nn.Module):
 def _at(states: Tensor, places: Tensor) -> Tensor:
     """[B, W, H] states at places [B, W] of their rows."""
     return states.gather(1, places.unsqueeze(2).expand(-1, -1, states.shape[2]))
-
-
-def _exact(scores: Tensor) -> Tensor:
-    return scores.to(torch.promote_types(scores.dtype, torch.float32))

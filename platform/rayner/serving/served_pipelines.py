@@ -198,8 +198,7 @@ def load_stages(
             links.append(next(same, made))
         else:
             computed = one.version + suffix(checkpoint.precision)
-            of_typer = getattr(predictor, "fine_types", None) or getattr(predictor, "types", ())
-            names = of_typer if one.record.stage == "types" else getattr(predictor, "names", ())
+            names = getattr(predictor, "fine_types", None) or getattr(predictor, "names", ())
             stages.append(ServedStage(one, computed, checkpoint, predictor, names))
     caches = [
         stage_predictors(stage.loaded, type_sets, stage.settings.options, stage.predictor) for stage in stages

@@ -66,7 +66,7 @@ def test_a_corpus_without_fine_types_says_nothing_of_a_typer() -> None:
 
 def typer_of(*types: str) -> Any:
     """What says of a typer which types it knows."""
-    return SimpleNamespace(types=types, forward_cost=0, tokens_per_batch=1)
+    return SimpleNamespace(fine_types=types, forward_cost=0, tokens_per_batch=1)
 
 
 def test_parents_that_are_no_types_are_not_added() -> None:

@@ -17,6 +17,7 @@ from rayner.data.plans import Plan
 from rayner.data.schema import Document
 from rayner.data.warned_once import warn_once
 from rayner.errors import CorpusError, InputError
+from rayner.losses.exact import exact
 from rayner.losses.infonce import infonce
 from rayner.losses.masked_lm import masked_lm_loss
 from rayner.losses.positives import pairs
@@ -238,8 +239,7 @@ def mention_vectors(hidden: Tensor, places: Tensor, owners: Tensor, mentions: in
         places: int64 [T] among the states, of the tokens of mentions.
         owners: int64 [T] the mention of each token; each of the M has one at least.
     """
-    states = hidden[places]
-    states = states.to(torch.promote_types(states.dtype, torch.float32))
+    states = exact(hidden[places])
     totals = states.new_zeros(mentions, hidden.shape[1]).index_add(0, owners, states)
     # Not by `bincount`, which asks a GPU for the largest number.
     sizes = owners.new_zeros(mentions).index_add(0, owners, torch.ones_like(owners))

@@ -69,7 +69,7 @@ class TypedMentions(Documents):
             what = f"{counted(untyped, 'mention')}, none with a type"
             raise CorpusError(", ".join(map(str, paths)), what, "name a corpus whose mentions have types")
         outcome = "types that are not looked for count as not found"
-        name_other_types(typed, getattr(predictor, "types", None), outcome)
+        name_other_types(typed, getattr(predictor, "fine_types", None), outcome)
         return GoldItems((_of_types(d, wanted) for d in documents), {"untyped": untyped})
 
     def intervals(

@@ -15,6 +15,7 @@ from rayner.config import TypeDecoding, TyperRecipe
 from rayner.data.batches import COST_OF_A_FORWARD, tokens_per_batch_of
 from rayner.data.fine_types import ancestors, gold_types, is_among, types_of_mentions
 from rayner.data.schema import Document
+from rayner.losses.exact import exact
 from rayner.metrics.thresholds import best_shifts, candidates_from_columns
 from rayner.metrics.typed_mentions import typed_items
 from rayner.metrics.typing import METRICS, score_types, scores_of, type_tables
@@ -89,8 +90,8 @@ class TypePredictor:
         self._states = states
         self._task, self._model, self._table, self._thresholds = task, model.eval(), table, thresholds
         self.tokens_per_batch = tokens_per_batch_of(model)
-        self.types = list(types)
-        self._known = frozenset(self.types)
+        self.fine_types = list(types)
+        self._known = frozenset(self.fine_types)
 
     def prepare(self, item: Document) -> list[MentionWindow]:
         """The windows that hold the document's mentions."""
@@ -106,7 +107,7 @@ class TypePredictor:
         vectors = self._vectors(windows)
         parts: list[list[np.ndarray]] = []
         begin = 0
-        for part in vectors.split(max(1, CELLS // len(self.types))):
+        for part in vectors.split(max(1, CELLS // len(self.fine_types))):
             mention, *columns = (column.cpu().numpy() for column in self._kept(part))
             parts.append([mention + begin, *columns])
             begin += len(part)
@@ -133,7 +134,7 @@ class TypePredictor:
             columns = part.mention.tolist(), part.type.tolist(), probability(part.logit).tolist()
             for number, kind, score, is_above in zip(*columns, part.above.tolist(), strict=True):
                 of_mention, above = found.setdefault(number, ({}, []))
-                name = self.types[kind]
+                name = self.fine_types[kind]
                 of_mention[name] = score
                 if is_above:
                     above.append(name)
@@ -168,8 +169,7 @@ class TypePredictor:
         return ids.to(device), mask.to(device), *rest
 
     def _kept(self, vectors: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        logits = self._table.scores(vectors)
-        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        logits = exact(self._table.scores(vectors))
         above = logits > self._thresholds
         kept = above.clone()
         kept[torch.arange(len(kept), device=kept.device), logits.argmax(1)] = True
@@ -182,7 +182,6 @@ class TypeStage(TypePredictor):
 
     def __init__(self, predictor: TypePredictor) -> None:
         vars(self).update(vars(predictor))
-        self.fine_types = predictor.types
 
     def evaluate(self, predicted: Sequence[Document], gold: Sequence[Document]) -> dict[str, Any]:
         """`types_accuracy, types_macro_f1, types_micro_f1, ...`; mentions are the same if their spans are.
