@@ -13,7 +13,7 @@ from rayner.data.schema import Document, Mention
 from rayner.metrics.counts import looked_for
 from rayner.metrics.end_to_end import FineTypes, score_end_to_end
 from rayner.metrics.outcomes import Outcome, Truth, TruthOf, outcomes
-from rayner.tasks.standardizer.stage import Linking, last_linking
+from rayner.tasks.link_scores import Linking, last_linking
 
 
 class EndToEnd(NamedTuple):

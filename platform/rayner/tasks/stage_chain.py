@@ -8,8 +8,8 @@ from typing import Any
 
 from rayner.data.schema import Document
 from rayner.metrics.counts import looked_for
+from rayner.tasks.link_scores import Linking, score_links
 from rayner.tasks.registry import Stage
-from rayner.tasks.standardizer.stage import Linking, score_links
 
 
 @dataclass(frozen=True, slots=True)

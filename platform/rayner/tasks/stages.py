@@ -21,12 +21,12 @@ from rayner.tasks.checkpoint import Checkpoint, load_checkpoint, nothing_to_answ
 from rayner.tasks.checkpoint_files import check_files
 from rayner.tasks.encoder_task import default_device
 from rayner.tasks.kinds.documents import Documents
+from rayner.tasks.link_scores import Linking
 from rayner.tasks.predict import as_documents, as_mentions, checked, has_spare_core, predict, stages_of
 from rayner.tasks.registry import task_of
 from rayner.tasks.stage_chain import chain
 from rayner.tasks.stage_contexts import read_stage_contexts, with_contexts, with_stage_contexts
 from rayner.tasks.stage_settings import StageSettings, absolute, check_types, never_learned, without_mentions
-from rayner.tasks.standardizer.stage import Linking
 
 ORDER = ("contexts", "mentions", "types", "entities")
 """Each adds to what those before it left in a document."""
@@ -217,7 +217,7 @@ class Pipeline:
     @property
     def reads_contexts(self) -> bool:
         """Whether a checkpoint of it reads sentences with contexts of its own choice."""
-        return any(getattr(one.task, "contexts", None) for one in self.checkpoints)
+        return any(one.task.contexts for one in self.checkpoints)
 
     def with_contexts(self, document: Document) -> Document:
         """An answer with the contexts that were chosen for its sentences, where there are any."""
