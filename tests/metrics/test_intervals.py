@@ -68,7 +68,7 @@ def test_a_type_s_interval_is_that_of_the_type_alone():
 def test_batches_do_not_change_the_answer(monkeypatch):
     gold, predicted = noisy_corpus(30)
     whole = span_intervals(gold, predicted, resamples=200)
-    monkeypatch.setattr("rayner.metrics.intervals.CELLS_PER_BATCH", 30 * 7)
+    monkeypatch.setattr("rayner.metrics.resampling.CELLS_PER_BATCH", 30 * 7)
     monkeypatch.setattr("rayner.metrics.intervals._SCORES_AT_ONCE", 200)
     assert span_intervals(gold, predicted, resamples=200) == whole
 

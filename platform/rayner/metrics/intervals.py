@@ -9,7 +9,7 @@ import numpy as np
 
 from rayner.data.schema import Document
 from rayner.metrics.counts import SpanCounts, count_spans
-from rayner.metrics.resampling import CELLS_PER_BATCH, CONFIDENCE, times_drawn
+from rayner.metrics.resampling import CONFIDENCE, ENDS, draws, times_drawn
 from rayner.metrics.spans import precision_recall_f1
 
 if TYPE_CHECKING:
@@ -52,9 +52,8 @@ def bootstrap_counts(counts: SpanCounts, *, resamples: int, seed: int) -> dict[s
     columns = np.concatenate([np.zeros(len(counts.rows), np.int64), 1 + counts.columns])
     known, places = np.unique(columns, return_inverse=True)
     rows = np.concatenate([counts.rows, counts.rows])
-    # Scikit-learn and scipy.stats take a second to import, in each process of a cluster.
+    # Not in each process of a cluster: it takes a quarter of a second to import.
     from scipy.sparse import csr_array
-    from scipy.stats import bootstrap
 
     tables = [
         csr_array((np.concatenate([cells, cells]), (places, rows)), shape=(len(known), counts.documents))
@@ -64,17 +63,10 @@ def bootstrap_counts(counts: SpanCounts, *, resamples: int, seed: int) -> dict[s
     step = max(1, _SCORES_AT_ONCE // resamples)
     # Each part draws the same documents again, which costs less than to keep the draws or all the scores.
     for begin in range(0, len(known) if counts.documents > 1 else 0, step):
-        result = bootstrap(
-            (np.arange(counts.documents),),
-            _Statistic([table[begin : begin + step] for table in tables]),
-            n_resamples=resamples,
-            batch=max(1, CELLS_PER_BATCH // counts.documents),
-            confidence_level=CONFIDENCE,
-            method="percentile",
-            rng=np.random.default_rng(seed),
-        ).confidence_interval
-        pairs = np.stack([result.low, result.high], -1).transpose(1, 0, 2).tolist()  # [columns, metrics, 2]
-        for column, row in zip(known[begin : begin + step].tolist(), pairs, strict=True):
+        parts = [table[begin : begin + step] for table in tables]
+        drawn = [_scores(parts, rows) for rows in draws(counts.documents, counts.documents, resamples, seed)]
+        ends = np.percentile(np.concatenate(drawn, axis=-1), ENDS, axis=-1)  # [2, metrics, columns]
+        for column, row in zip(known[begin : begin + step].tolist(), ends.T.tolist(), strict=True):
             bounds[column] = dict(zip(METRICS, row, strict=True))
 
     def of(column: int) -> dict[str, Any]:
@@ -83,18 +75,12 @@ def bootstrap_counts(counts: SpanCounts, *, resamples: int, seed: int) -> dict[s
     return {**of(0), "per_type": {name: of(1 + i) for i, name in enumerate(counts.types)}}
 
 
-class _Statistic:
-    """Scores of resampled documents: rows [..., documents] of indices -> [metrics, columns, ...].
+def _scores(tables: Sequence[csr_array], rows: np.ndarray) -> np.ndarray:
+    """Scores [metrics, columns, R] of the documents drawn [R, documents], from tables of right, predicted and
+    gold mentions [columns, documents].
 
     How often each document was drawn times its counts is one sparse product for all types.
     """
-
-    def __init__(self, tables: Sequence[csr_array]) -> None:
-        self.tables = tables  # right, predicted and gold mentions: [columns, documents]
-
-    def __call__(self, rows: np.ndarray, axis: int = -1) -> np.ndarray:
-        documents = rows.shape[axis]
-        rows = np.moveaxis(rows, axis, -1).reshape(-1, documents)
-        times = np.ascontiguousarray(times_drawn(rows).T)
-        correct, predicted, gold = (table @ times for table in self.tables)
-        return np.stack(precision_recall_f1(correct, correct, predicted, gold))
+    times = np.ascontiguousarray(times_drawn(rows).T)
+    correct, predicted, gold = (table @ times for table in tables)
+    return np.stack(precision_recall_f1(correct, correct, predicted, gold))
