@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from rayner.cli.corpus_contexts import contexts
 from rayner.cli.options import (
     CorpusFormat,
     CorpusFormatName,
@@ -135,138 +136,7 @@ def label(
     print_result(counts, as_json, show)
 
 
-@app.command()
-def contexts(
-    context: typer.Context,
-    paths: Annotated[
-        list[Path], typer.Argument(metavar="PATH", parser=given_path, help="Annotated files or folders.")
-    ],
-    out: Annotated[Path, typer.Option(metavar="DIR", parser=given_output, help="The folder for rows.jsonl.")],
-    endpoint: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="An OpenAI-compatible endpoint, such as https://host/v1."),
-    ] = None,
-    model: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The model that the endpoint is asked for.")
-    ] = None,
-    vllm: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODEL",
-            help="A model that vLLM runs on --workers instead, by folder or Hugging Face id; no text leaves "
-            "the cluster. Never run with weights.",
-        ),
-    ] = None,
-    send: Annotated[
-        bool, typer.Option("--send", help="Send the texts; without it, only count those that would leave.")
-    ] = False,
-    key_variable: Annotated[
-        str, typer.Option(metavar="NAME", help="The environment variable with the endpoint's key.")
-    ] = "OPENAI_API_KEY",
-    concurrency: Annotated[int, typer.Option(min=1, metavar="N", help="Requests at a time.")] = 4,
-    timeout: Annotated[float, typer.Option(min=0.1, max=1e5, metavar="SECONDS", help="Of a request.")] = 60.0,
-    tries: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Requests for a context that mentions its entity.")
-    ] = 3,
-    temperature: Annotated[float, typer.Option(min=0.0, max=100.0, metavar="X", help="Of the model.")] = 1.0,
-    max_tokens: Annotated[int, typer.Option(min=1, metavar="N", help="Of an answer, at most.")] = 200,
-    prompts: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", parser=given_path, help="YAML: prompts and templates for a label set."),
-    ] = None,
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="CHECKPOINT",
-            parser=given_path,
-            help="Label contexts with this recognizer or tagger instead.",
-        ),
-    ] = None,
-    methods: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--method",
-            metavar="NAME",
-            help="before, after, surrounding, bm25, same_noun, dense, random; may be repeated.",
-        ),
-    ] = None,
-    candidates: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Contexts by each method and sentence; by default 4."),
-    ] = None,
-    minimum_gain: Annotated[
-        float | None,
-        typer.Option(
-            min=0.0,
-            metavar="X",
-            help="Rise of the mentions' probability that makes one relevant; by default 0.01.",
-        ),
-    ] = None,
-    leave_out: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="PATH", parser=given_path, help="Texts to evaluate on; rows with theirs are left out."
-        ),
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Of what is drawn.")] = 0,
-    workers: Workers = None,
-    fresh: Redo = False,
-    as_json: Json = False,
-) -> None:
-    """Make training rows of a context ranker.
-
-    Contexts come from templates, with --endpoint or --vllm from a language model, with --checkpoint from the
-    corpus.
-    """
-    with logs_on_stderr():
-        from rayner.config import ContextSettings
-        from rayner.config.recipe_files import parse_settings
-        from rayner.runtime.corpora.context_pairs import Generated, Labelled, contexts
-        from rayner.runtime.corpora.vllm_answers import vllm_model
-        from rayner.supervision.endpoint import Endpoint
-
-        if checkpoint and (endpoint or vllm or prompts):
-            what = "is for contexts of the corpus, which nobody is asked for"
-            raise InputError("--checkpoint", what, "leave --endpoint, --vllm and --prompts out")
-        if vllm and (endpoint or model or send):
-            what = "names the model and sends nothing"
-            raise InputError("--vllm", what, "leave --endpoint, --model and --send out")
-        of_labels = {"--method": methods, "--candidates": candidates, "--minimum-gain": minimum_gain}
-        given = [option for option, value in of_labels.items() if value is not None]
-        if given and not checkpoint:
-            what = "is for contexts that a --checkpoint labels"
-            raise InputError(given[0], what, "name one, or leave the option out")
-        of_endpoint = ("key_variable", "concurrency", "timeout")
-        of_models = ("tries", "temperature", "max_tokens")
-        unused = () if endpoint else of_endpoint if vllm else of_endpoint + of_models
-        for name in unused:
-            if (source := context.get_parameter_source(name)) is not None and source.name == "COMMANDLINE":
-                what = f"is for {'an --endpoint' if name in of_endpoint else 'an --endpoint or --vllm'}"
-                raise InputError(f"--{name.replace('_', '-')}", what, "name one, or leave the option out")
-        if workers and not (checkpoint or vllm):
-            what = "is for a --checkpoint or a model in --vllm"
-            raise InputError("--workers", what, "leave it out, or name one")
-        if (endpoint is None) != (model is None) or (send and endpoint is None):
-            raise InputError("--endpoint", "goes with --model, and --send with both", "give what is missing")
-        if checkpoint:
-            values = {"methods": methods or ["bm25"], "count": candidates or 4, "seed": seed}
-            settings = parse_settings(ContextSettings, values, "--method")
-            source = Labelled(checkpoint, settings, 0.01 if minimum_gain is None else minimum_gain)
-        else:
-            drawn: dict[str, Any] = {"temperature": temperature, "max_tokens": max_tokens}
-            asked = endpoint and Endpoint(endpoint, model or "", key_variable, concurrency, timeout, **drawn)
-            local_model = vllm and vllm_model(vllm, workers, temperature, max_tokens)
-            source = Generated(local_model or asked or None, prompts, send, tries)
-        result = contexts(paths, out, source, leave_out or (), seed, fresh, workers or 0)
-
-    def show(result: dict[str, Any]) -> None:
-        if result.get("texts"):
-            texts = counted(result["texts"], "text")
-            print(f"{texts} would leave for {result['host']}; with --send they do")
-        following = [] if result.get("texts") else [f"a recipe with pairs.train: [{out}/rows.jsonl]"]
-        print_summary(result if result.get("texts") else with_place(result, out), following)
-
-    print_result(result, as_json, show)
+app.command()(contexts)
 
 
 @app.command()
