@@ -13,7 +13,7 @@ import regex
 from rayner.config.documents import NounTagger
 from rayner.errors import InputError
 from rayner.retrieval.same_noun import Tagger
-from rayner.supervision.spacy_pipelines import load_spacy
+from rayner.supervision.spacy_pipelines import spacy_pipeline
 
 NLTK_TAGGER = "taggers/averaged_perceptron_tagger_eng"
 HEAD_SHARE = 0.2
@@ -56,7 +56,7 @@ def noun_tagger(name: NounTagger = "light", lemmas: bool = False, where: str = "
                 continue
         return "light", partial(light_nouns, lemmas=lemmas)
     if name == "spacy":
-        return name, partial(_spacy_nouns, load_spacy(where, ["parser", "ner"]), lemmas=lemmas)
+        return name, partial(_spacy_nouns, spacy_pipeline(where, ["parser", "ner"]), lemmas=lemmas)
     if name == "nltk":
         return name, partial(_nltk_nouns, _load_nltk(lemmas, where), lemmas=lemmas)
     return name, partial(light_nouns, lemmas=lemmas)

@@ -40,6 +40,12 @@ def lost_errors() -> tuple[type[Exception], ...]:
     )
 
 
+def worker_failed(who: str, error: BaseException, kept: str) -> RaynerError:
+    """That an actor of Ray Data failed in a way that is none of ours, by the last line of what it says."""
+    cause = str(getattr(error, "cause", None) or error).strip().split("\n")[-1]
+    return RaynerError(f"{who}: a worker failed ({cause[:300]}); {kept}: run the same command again")
+
+
 def read_fault(where: str, error: BaseException, kept: bool = True) -> ReadFault:
     """The fault of a file, from the error that was raised when it was read.
 

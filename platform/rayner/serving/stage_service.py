@@ -60,7 +60,7 @@ class StageService:
         links, stages = self._pipeline.links, self._pipeline.stages
         version = stages[0].version if stages else links[0].versions.standardizer
         names = tuple(stages[0].names) if stages else ()
-        chooses = any(getattr(stage.loaded.task, "contexts", None) for stage in stages)
+        chooses = any(stage.loaded.task.contexts for stage in stages)
         return StageAbout(self._key, version, names, chooses, links[0].about if links else None)
 
     async def answers(

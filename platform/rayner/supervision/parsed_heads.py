@@ -10,7 +10,7 @@ from rayner.data.schema import Document, Span
 from rayner.data.sentences import sentences_of
 from rayner.errors import InputError
 from rayner.supervision.agreement import Heads, heads_by_rule
-from rayner.supervision.spacy_pipelines import SPACY_MODEL, load_spacy
+from rayner.supervision.spacy_pipelines import SPACY_MODEL, spacy_pipeline
 
 AT_ONCE = 100_000
 """Characters that are parsed at once: the parser takes up to 1 GB for them, and refuses ten times as many."""
@@ -73,4 +73,4 @@ def _pieces(document: Document) -> list[Span]:
 
 @cache
 def _pipeline() -> Any:
-    return load_spacy("--heads spacy", ["ner"])
+    return spacy_pipeline("--heads spacy", ["ner"])

@@ -11,7 +11,7 @@ from rayner.errors import InputError
 SPACY_MODEL = "en_core_web_sm"
 
 
-def load_spacy(where: str, without: Sequence[str]) -> Any:
+def spacy_pipeline(where: str, without: Sequence[str]) -> Any:
     """The pipeline, without these of its parts.
 
     Args:

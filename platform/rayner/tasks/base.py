@@ -118,7 +118,7 @@ class Progress:
 
 class TrainTask(Protocol[Given, Example, Batch]):
     """How a system learns: what is its own. `encoder_task.EncoderTask` gives defaults for all but four of
-    these, and what else the runtime asks of a task.
+    these and for all but `items` of what else the runtime asks of a task.
 
     Examples are plain rows (numbers, strings, lists) that Parquet can hold, with the columns `length` (the
     tokens that the example takes up in a batch), and, where there are any, `group` (what must share a batch

@@ -47,7 +47,7 @@ _NOT_READ = {"seed", "training", "scaling", "tracking", "loss"}
 
 
 class EncoderTask(TrainTask[Any, Any, Any], ABC, Generic[R]):
-    """A task whose model has an encoder; `examples`, `collate`, `build` and `forward` are left to say.
+    """A task whose model has an encoder; `items`, `examples`, `collate`, `build` and `forward` are left open.
 
     The runtime knows every task as one of these: a model without an encoder leaves what is about it unused.
     `build` makes the encoders by `self.encoder()`.
@@ -68,6 +68,8 @@ class EncoderTask(TrainTask[Any, Any, Any], ABC, Generic[R]):
     """The first epoch, from 1, whose evaluations count against `training.patience`."""
     max_width: int | None = None
     """Sub-words of the longest mention that the model can represent; None for any."""
+    contexts: Any = None
+    """What chooses contexts for the sentences that are read; None for a task that reads none."""
     builds_from_items = False
     """Whether `build` asks what train holds: `units` is called before, in parallel and with a cache, as
     `build` cannot."""

@@ -121,8 +121,7 @@ def with_contexts(document: Document, checkpoints: Iterable[Checkpoint]) -> Docu
     Raises:
         CheckpointError: the ranker of a checkpoint cannot be used.
     """
-    own = (getattr(one.task, "contexts", None) for one in checkpoints)
-    contexts = next(filter(None, own), None)
+    contexts = next(filter(None, (one.task.contexts for one in checkpoints)), None)
     return document if contexts is None else contexts.of(document)
 
 

@@ -35,7 +35,7 @@ from rayner.runtime.annotation.output_folder import Output
 from rayner.runtime.annotation.reading import Block
 from rayner.runtime.cluster import ensure_ray, quiet_ray_data
 from rayner.runtime.elsewhere import SECONDS_BETWEEN_LOOKS, Needs, empty_task, wait_for_room, waiting
-from rayner.runtime.faults import WorkerFault
+from rayner.runtime.faults import WorkerFault, worker_failed
 from rayner.runtime.shared_folder import check_visible, marker_file
 
 READ_TASKS = 1024
@@ -131,10 +131,7 @@ def run_on_ray(
                     raise result
                 yield result
         except RayError as error:
-            cause = str(getattr(error, "cause", None) or error).strip().split("\n")[-1]
-            raise RaynerError(
-                f"annotate: a worker failed ({cause[:300]}); what is done is kept: run the same command again"
-            ) from error
+            raise worker_failed("annotate", error, "what is done is kept") from error
 
 
 def _has_idle_head(nodes: Iterable[Mapping[str, Any]]) -> bool:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from rayner.errors import InputError, RaynerError, first_line
 from rayner.runtime.cluster import ensure_ray, quiet_ray_data
 from rayner.runtime.elsewhere import Needs, empty_task, wait_for_room
+from rayner.runtime.faults import worker_failed
 from rayner.supervision.endpoint import MAX_TOKENS
 from rayner.supervision.local_model import LocalModel
 
@@ -123,9 +124,7 @@ def answers_of(
                     raise pickle.loads(row["error"])
                 yield row["place"], row["answer"]
         except RayError as error:
-            cause = str(getattr(error, "cause", None) or error).strip().split("\n")[-1]
-            what = f"vLLM: a worker failed ({cause[:300]}); answers until then are kept"
-            raise RaynerError(f"{what}: run the same command again") from error
+            raise worker_failed("vLLM", error, "answers until then are kept") from error
 
 
 class _Actor:

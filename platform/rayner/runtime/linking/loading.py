@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import cast
 
 from torch import nn
 
@@ -25,7 +24,7 @@ def load_standardizer(
     """
     folder = checkpoint_in(folder, "entities")
     loaded = load_checkpoint(folder, device, precision)
-    if loaded.recipe.task != "standardizer":
+    if not isinstance(loaded.task, StandardizerTask):
         hint = "train one with a recipe of `task: standardizer`"
         raise CheckpointError(str(folder), "is no checkpoint of a standardizer", hint)
-    return cast(StandardizerTask, loaded.task), loaded.model
+    return loaded.task, loaded.model
