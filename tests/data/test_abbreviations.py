@@ -27,6 +27,13 @@ def pairs(text: str) -> list[tuple[str, str]]:
         ("malattia di Ménière (MdM) è", "MdM", "malattia di Ménière"),
         # The shortest run of words counts, not the one that begins earlier.
         ("Angelman and Alagille syndrome (AS)", "AS", "Alagille syndrome"),
+        # A bracket is part of a word that goes on behind it.
+        ("of (R)-alpha-methylhistamine (RAMH)", "RAMH", "(R)-alpha-methylhistamine"),
+        ("(ataxia telangiectasia (AT))", "AT", "ataxia telangiectasia"),
+        ("testosterone propionate [(TP) CAS: 57-85-2]", "TP", "testosterone propionate"),
+        # White space does not part words in every script.
+        ("国際連合(国連)は", "国連", "国際連合"),
+        ("APC(adenomatous polyposis coli)は", "APC", "adenomatous polyposis coli"),
     ],
 )
 def test_a_short_form_and_what_explains_it(text: str, short: str, long: str) -> None:
@@ -47,6 +54,11 @@ def test_a_short_form_and_what_explains_it(text: str, short: str, long: str) -> 
         "Retinal disease. Other things (RD) follow",
         "a word (X) and an open (bracket",
         "it fell (see the figure below) again",
+        "2-phenoxyacetamide adenosine A(2A) receptors",
+        "aminopropyl-phosphinic acid, the agonist R-(alpha)-methylhistamine",
+        "EDM1, McKusick 132400) and COL9A2 (EDM2)",
+        "type 1 (insulin-dependent) diabetes mellitus (IDDM)",
+        "cells [in culture) (CIC)",
         "words one two three four five six seven eight nine of a list (WL)",
     ],
 )

@@ -20,7 +20,11 @@ LONGEST = 10
 MOST_WORDS = 2
 """Words of a short form."""
 
-_BRACKETS = regex.compile(r"\(([^()]*)\)")
+# A bracket within a word explains nothing, but in Chinese or Thai no white space parts words.
+_UNSPACED = r"\p{ea=W}\p{ea=F}\p{lb=SA}"
+_BRACKETS = regex.compile(rf"(?|(?<![^\s{_UNSPACED}])[(\[{{]?\(([^()]*)\)|\(([^()]*)\)(?=[{_UNSPACED}]))")
+_OWN_BRACKET = regex.compile(r"[(\[{][^\s()\[\]{}]*[)\]}][-\p{L}\p{N}]")
+_CLOSED_BY = {"(": ")", "[": "]", "{": "}"}
 _SENTENCE_END = regex.compile(r"[.!?]\s+(?=\p{Lu})|[;\n]")
 _WORD = regex.compile(r"\S+")
 _WORD_START, _WORD_END = map(regex.compile, (r"(?<![\p{L}\p{N}])[\p{L}\p{N}]", r"(?![\p{L}\p{N}])"))
@@ -46,7 +50,8 @@ def find_abbreviations(text: str) -> list[Abbreviation]:
 
     A short form has two to ten characters, at most two words, a letter, and begins with a letter or a digit.
     Its long form is the shortest run of words beside the bracket, within the sentence, that has the short
-    form's letters and digits in order, the first of them at the start of a word (section 3.2).
+    form's letters and digits in order, the first of them at the start of a word (section 3.2), and no bracket
+    without its other half.
     """
     found = []
     for match in _BRACKETS.finditer(text):
@@ -139,12 +144,25 @@ def _long_form(text: str, short: Span, beside: Span) -> Span | None:
         if place < first:
             return None
     begin = max((start for start, _ in words if start <= place), default=first)
-    # A word that a hyphen or a bracket opens may begin within it.
-    long = (place if not text[begin:place].strip("\"'([{") else begin, beside[1])
+    # A word that a quotation mark or a bracket opens begins behind it, but `(R)-methylhistamine` does not.
+    is_opened = not text[begin:place].strip("\"'([{") and not _OWN_BRACKET.match(text, begin)
+    long = (place if is_opened else begin, beside[1])
     form = text[slice(*long)]
+    if not _has_both_of_each_bracket(form):
+        return None
     is_longer = len(form) > short[1] - short[0]
     words_of_form = {word.strip(string.punctuation) for word in form.split()}
     return long if is_longer and text[slice(*short)] not in {*words_of_form, *form.split()} else None
+
+
+def _has_both_of_each_bracket(text: str) -> bool:
+    missing: list[str] = []
+    for c in text:
+        if c in _CLOSED_BY:
+            missing.append(_CLOSED_BY[c])
+        elif c in _CLOSED_BY.values() and (not missing or missing.pop() != c):
+            return False
+    return not missing
 
 
 def _before(text: str, end: int) -> Span:
