@@ -59,6 +59,9 @@ def test_a_short_form_and_what_explains_it(text: str, short: str, long: str) -> 
         "EDM1, McKusick 132400) and COL9A2 (EDM2)",
         "type 1 (insulin-dependent) diabetes mellitus (IDDM)",
         "cells [in culture) (CIC)",
+        "debrisoquine/sparteine type polymorphism (sparteine)",
+        "doses of milligram/mg/kg (mg)",
+        "more of [Na]o and [Ca]o (Ca)",
         "words one two three four five six seven eight nine of a list (WL)",
     ],
 )

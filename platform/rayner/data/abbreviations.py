@@ -6,7 +6,6 @@ definitions in biomedical text, with offsets.
 
 from __future__ import annotations
 
-import string
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
@@ -50,8 +49,8 @@ def find_abbreviations(text: str) -> list[Abbreviation]:
 
     A short form has two to ten characters, at most two words, a letter, and begins with a letter or a digit.
     Its long form is the shortest run of words beside the bracket, within the sentence, that has the short
-    form's letters and digits in order, the first of them at the start of a word (section 3.2), and no bracket
-    without its other half.
+    form's letters and digits in order, the first of them at the start of a word (section 3.2), no bracket
+    without its other half, and not the short form itself as a word.
     """
     found = []
     for match in _BRACKETS.finditer(text):
@@ -151,8 +150,12 @@ def _long_form(text: str, short: Span, beside: Span) -> Span | None:
     if not _has_both_of_each_bracket(form):
         return None
     is_longer = len(form) > short[1] - short[0]
-    words_of_form = {word.strip(string.punctuation) for word in form.split()}
-    return long if is_longer and text[slice(*short)] not in {*words_of_form, *form.split()} else None
+    return long if is_longer and not _has_word(form, text[slice(*short)]) else None
+
+
+def _has_word(text: str, word: str) -> bool:
+    starts = (match.start() for match in _WORD_START.finditer(text))
+    return any(text.startswith(word, start) and _WORD_END.match(text, start + len(word)) for start in starts)
 
 
 def _has_both_of_each_bracket(text: str) -> bool:
