@@ -62,6 +62,9 @@ def test_a_short_form_and_what_explains_it(text: str, short: str, long: str) -> 
         "debrisoquine/sparteine type polymorphism (sparteine)",
         "doses of milligram/mg/kg (mg)",
         "more of [Na]o and [Ca]o (Ca)",
+        # The combining marks of é and कि are in the middle of a word.
+        "un re\u0301seau urbain (SU)",
+        "किताब घर (तघ)",
         "words one two three four five six seven eight nine of a list (WL)",
     ],
 )
@@ -112,6 +115,12 @@ def test_the_longest_short_form_counts_that_is_a_word() -> None:
     text = "alpha beta (AB) and alpha beta 1 (AB-1)"
     string_of = expander(f"{text}: AB-1, AB-12", find_abbreviations(text))
     assert string_of((len(text) + 2, len(text) + 13)) == "alpha beta 1, alpha beta-12"
+
+
+@pytest.mark.parametrize("word", ["AT\u0301", "E\u0301AT", "ATि"])
+def test_a_combining_mark_is_part_of_a_word(word: str) -> None:
+    text = f"ataxia telangiectasia (AT), {word}"
+    assert expander(text, find_abbreviations(text))((text.index(",") + 2, len(text))) == word
 
 
 def test_a_mention_is_not_compared_with_every_definition_of_a_long_text() -> None:

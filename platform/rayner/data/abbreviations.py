@@ -26,7 +26,8 @@ _OWN_BRACKET = regex.compile(r"[(\[{][^\s()\[\]{}]*[)\]}][-\p{L}\p{N}]")
 _CLOSED_BY = {"(": ")", "[": "]", "{": "}"}
 _SENTENCE_END = regex.compile(r"[.!?]\s+(?=\p{Lu})|[;\n]")
 _WORD = regex.compile(r"\S+")
-_WORD_START, _WORD_END = map(regex.compile, (r"(?<![\p{L}\p{N}])[\p{L}\p{N}]", r"(?![\p{L}\p{N}])"))
+_IN_WORD = r"[\p{L}\p{M}\p{N}]"
+_WORD_START, _WORD_END = map(regex.compile, (rf"(?<!{_IN_WORD})[\p{{L}}\p{{N}}]", rf"(?!{_IN_WORD})"))
 _CLAUSE = regex.compile(r"[,;]\s")
 
 
@@ -137,7 +138,7 @@ def _long_form(text: str, short: Span, beside: Span) -> Span | None:
     for number, letter in reversed(list(enumerate(letters))):
         place -= 1
         while place >= first and (
-            text[place].lower() != letter or (number == 0 and place > first and text[place - 1].isalnum())
+            text[place].lower() != letter or (number == 0 and not _WORD_START.match(text, place))
         ):
             place -= 1
         if place < first:
