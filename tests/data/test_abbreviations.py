@@ -27,6 +27,8 @@ def pairs(text: str) -> list[tuple[str, str]]:
         ("malattia di Ménière (MdM) è", "MdM", "malattia di Ménière"),
         # The shortest run of words counts, not the one that begins earlier.
         ("Angelman and Alagille syndrome (AS)", "AS", "Alagille syndrome"),
+        ("İstanbul Teknik Üniversitesi (İTÜ)", "İTÜ", "İstanbul Teknik Üniversitesi"),
+        ("istanbul teknik üniversitesi (İTÜ)", "İTÜ", "istanbul teknik üniversitesi"),
         # A bracket is part of a word that goes on behind it.
         ("of (R)-alpha-methylhistamine (RAMH)", "RAMH", "(R)-alpha-methylhistamine"),
         ("(ataxia telangiectasia (AT))", "AT", "ataxia telangiectasia"),

@@ -128,7 +128,7 @@ def _is_short_form(text: str) -> bool:
 
 def _long_form(text: str, short: Span, beside: Span) -> Span | None:
     """The shortest end of `beside` that explains the short form (section 3.2); None where none does."""
-    letters = [c for c in text[slice(*short)].lower() if c.isalnum()]
+    letters = [_folded(c) for c in text[slice(*short)] if c.isalnum()]
     words = [m.span() for m in _WORD.finditer(text, *beside)]
     most = min(len(letters) + 5, 2 * len(letters))
     words = words[-most:]
@@ -138,7 +138,7 @@ def _long_form(text: str, short: Span, beside: Span) -> Span | None:
     for number, letter in reversed(list(enumerate(letters))):
         place -= 1
         while place >= first and (
-            text[place].lower() != letter or (number == 0 and not _WORD_START.match(text, place))
+            _folded(text[place]) != letter or (number == 0 and not _WORD_START.match(text, place))
         ):
             place -= 1
         if place < first:
@@ -157,6 +157,11 @@ def _long_form(text: str, short: Span, beside: Span) -> Span | None:
 def _has_word(text: str, word: str) -> bool:
     starts = (match.start() for match in _WORD_START.finditer(text))
     return any(text.startswith(word, start) and _WORD_END.match(text, start + len(word)) for start in starts)
+
+
+def _folded(character: str) -> str:
+    # In lower case `İ` is two characters, an i and its dot.
+    return character.lower()[0]
 
 
 def _has_both_of_each_bracket(text: str) -> bool:
