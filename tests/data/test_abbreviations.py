@@ -113,6 +113,23 @@ def test_a_mention_that_holds_a_definition_has_its_own_long_form() -> None:
     assert string_of((len(text) - 3, len(text))) == "Antigen presenting cells"
 
 
+@pytest.mark.parametrize(
+    ("mention", "string"),
+    [
+        ("telangiectasia (AT)", "telangiectasia"),
+        ("telangiectasia (AT) gene", "telangiectasia gene"),
+        ("(adenomatous polyposis coli)", "adenomatous polyposis coli"),
+        ("polyposis coli)", "polyposis coli"),
+        ("outer skin (SK) tumour (OT)", "outer skin tumour"),
+        ("skin (SK) tumour (OT)", "skin tumour"),
+    ],
+)
+def test_a_mention_that_begins_within_a_definition_has_its_long_form_once(mention: str, string: str) -> None:
+    text = "ataxia telangiectasia (AT) gene, APC (adenomatous polyposis coli), outer skin (SK) tumour (OT)"
+    start = text.index(mention)
+    assert expander(text, find_abbreviations(text))((start, start + len(mention))) == string
+
+
 def test_the_longest_short_form_counts_that_is_a_word() -> None:
     text = "alpha beta (AB) and alpha beta 1 (AB-1)"
     string_of = expander(f"{text}: AB-1, AB-12", find_abbreviations(text))
@@ -129,13 +146,13 @@ def test_a_mention_is_not_compared_with_every_definition_of_a_long_text() -> Non
     class Place(int):
         compared = 0
 
-        def __ge__(self, other: int) -> bool:
+        def __gt__(self, other: int) -> bool:
             Place.compared += 1
-            return int(self) >= other
+            return int(self) > other
 
     line = "alpha beta (AB) "
     found = find_abbreviations(line * 1000)
-    found = [one._replace(definition=(Place(one.definition[0]), one.definition[1])) for one in found]
+    found = [one._replace(long=(one.long[0], Place(one.long[1]))) for one in found]
     string_of = expander(line * 1000, found)
     assert {string_of((begin, begin + 15)) for begin in range(0, 16_000, 16)} == {"alpha beta"}
     assert 1000 <= Place.compared <= 2000

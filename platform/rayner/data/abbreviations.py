@@ -71,24 +71,23 @@ def find_abbreviations(text: str) -> list[Abbreviation]:
 def expander(text: str, abbreviations: Iterable[Abbreviation]) -> Callable[[Span], str]:
     """From a span of a text to its string, single-spaced, with long forms in place of short ones.
 
-    A short form counts where it is a word of its own, case included. A definition within the span leaves its
-    long form. Of several explanations of a short form the first counts.
+    A short form counts where it is a word of its own, case included. A definition that ends within the span
+    leaves what the span has of its long form. Of several explanations of a short form the first counts.
     """
+    definitions = list(abbreviations)
+    ends = [definition[1] for *_, definition in definitions]
     long_of: dict[str, str] = {}
-    definitions: list[tuple[Span, str]] = []
-    for short, long, definition in abbreviations:
+    for short, long, _ in definitions:
         long_of.setdefault(text[slice(*short)], text[slice(*long)])
-        definitions.append((definition, text[slice(*long)]))
-    ends = [stop for (_, stop), _ in definitions]
     lengths = sorted({len(short) for short in long_of}, reverse=True)
 
     def string_of(span: Span) -> str:
         start, end = span
         pieces = []
         # A long text has many definitions and many mentions: each with each would take the square.
-        for (begin, stop), explained in definitions[bisect_right(ends, start) : bisect_right(ends, end)]:
-            if start <= begin:
-                pieces += [text[start:begin], explained]
+        for _, long, (begin, stop) in definitions[bisect_right(ends, start) : bisect_right(ends, end)]:
+            if start < long[1]:
+                pieces += [text[start:begin], text[max(start, long[0]) : long[1]]]
                 start = stop
         return " ".join(written_out("".join((*pieces, text[start:end]))).split())
 
