@@ -67,6 +67,7 @@ def test_a_short_form_and_what_explains_it(text: str, short: str, long: str) -> 
         # The combining marks of é and कि are in the middle of a word.
         "un re\u0301seau urbain (SU)",
         "किताब घर (तघ)",
+        f"AB (alpha {'x' * 500} beta)",
         "words one two three four five six seven eight nine of a list (WL)",
     ],
 )
@@ -103,6 +104,23 @@ def test_a_mention_has_the_long_form(mention: str, string: str) -> None:
 def test_the_first_explanation_counts() -> None:
     text = "Angelman syndrome (AS), ankylosing spondylitis (AS), AS"
     assert expander(text, find_abbreviations(text))((len(text) - 2, len(text))) == "Angelman syndrome"
+
+
+@pytest.mark.parametrize(
+    ("mention", "string"),
+    [
+        ("AFAP", "attenuated familial adenomatous polyposis"),
+        ("attenuated FAP", "attenuated familial adenomatous polyposis"),
+        ("YX", "y of x of YX"),
+        ("XY", "x of y of XY"),
+        ("OT", "outer skin tumour"),
+    ],
+)
+def test_short_forms_within_a_long_form_are_written_out_once(mention: str, string: str) -> None:
+    text = "attenuated FAP (AFAP), familial adenomatous polyposis (FAP), x of YX (XY), y of XY (YX)"
+    text += ", outer skin (SK) tumour (OT)"
+    start = text.index(mention)
+    assert expander(text, find_abbreviations(text))((start, start + len(mention))) == string
 
 
 def test_a_mention_that_holds_a_definition_has_its_own_long_form() -> None:

@@ -18,6 +18,8 @@ LONGEST = 10
 """Characters of the longest short form (section 3.1)."""
 MOST_WORDS = 2
 """Words of a short form."""
+_REACH = 500
+"""Characters before the end of a long form among which it begins."""
 
 # A bracket within a word explains nothing, but in Chinese or Thai no white space parts words.
 _UNSPACED = r"\p{ea=W}\p{ea=F}\p{lb=SA}"
@@ -72,13 +74,12 @@ def expander(text: str, abbreviations: Iterable[Abbreviation]) -> Callable[[Span
     """From a span of a text to its string, single-spaced, with long forms in place of short ones.
 
     A short form counts where it is a word of its own, case included. A definition that ends within the span
-    leaves what the span has of its long form. Of several explanations of a short form the first counts.
+    leaves what the span has of its long form. Of several explanations of a short form the first counts. The
+    short forms within a long form are written out too, once: those of two may explain each other.
     """
     definitions = list(abbreviations)
     ends = [definition[1] for *_, definition in definitions]
-    long_of: dict[str, str] = {}
-    for short, long, _ in definitions:
-        long_of.setdefault(text[slice(*short)], text[slice(*long)])
+    long_of = {text[slice(*short)]: text[slice(*long)] for short, long, _ in reversed(definitions)}
     lengths = sorted({len(short) for short in long_of}, reverse=True)
 
     def string_of(span: Span) -> str:
@@ -103,6 +104,8 @@ def expander(text: str, abbreviations: Iterable[Abbreviation]) -> Callable[[Span
                 done = stop
         return "".join((*pieces, kept[done:]))
 
+    # Where AFAP is `attenuated FAP`, a mention of either has the same string.
+    long_of = {text[slice(*short)]: string_of(long) for short, long, _ in reversed(definitions)}
     return string_of
 
 
@@ -128,7 +131,7 @@ def _is_short_form(text: str) -> bool:
 def _long_form(text: str, short: Span, beside: Span) -> Span | None:
     """The shortest end of `beside` that explains the short form (section 3.2); None where none does."""
     letters = [_folded(c) for c in text[slice(*short)] if c.isalnum()]
-    words = [m.span() for m in _WORD.finditer(text, *beside)]
+    words = [m.span() for m in _WORD.finditer(text, max(beside[0], beside[1] - _REACH), beside[1])]
     most = min(len(letters) + 5, 2 * len(letters))
     words = words[-most:]
     if not words:
@@ -175,9 +178,8 @@ def _has_both_of_each_bracket(text: str) -> bool:
 
 def _before(text: str, end: int) -> Span:
     """The part of the sentence that ends at a bracket, white space left out."""
-    begin = max(
-        (m.end() for m in _SENTENCE_END.finditer(text, max(0, end - 500), end)), default=max(0, end - 500)
-    )
+    reach = max(0, end - _REACH)
+    begin = max((m.end() for m in _SENTENCE_END.finditer(text, reach, end)), default=reach)
     return _stripped(text, begin, end)
 
 
