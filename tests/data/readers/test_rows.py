@@ -309,6 +309,37 @@ def test_fields_of_our_name_in_binder_rows_are_counted(tmp_path: Path) -> None:
     assert dict(reading.ignored) == {"field sentences": 1, "field contexts": 1}
 
 
+@pytest.mark.parametrize("name", ["mentions", "words", "sentences", "contexts"])
+def test_a_binder_row_with_a_fault_may_have_a_field_of_our_name(tmp_path: Path, name: str) -> None:
+    row = {"text": "Ada ran.", "entity_types": ["PER"], "entity_start_chars": [0], name: 1}
+    (tmp_path / "x.jsonl").write_text('{"text": "good"}\n' + json.dumps(row) + "\n")
+    (reject,) = read_corpus(tmp_path).rejects
+    assert reject.what == "not a row of the document schema: missing field 'entity_end_chars'"
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        (
+            {"entity_end_chars": []},
+            "1 in `entity_types`, 1 in `entity_start_chars`, 0 in `entity_end_chars`",
+        ),
+        ({"entity_ids": ["Q1", "Q2"]}, "1 in `entity_types`, 2 in `entity_ids`"),
+        (
+            {"word_start_chars": [0, 4], "word_end_chars": [3]},
+            "2 in `word_start_chars`, 1 in `word_end_chars`",
+        ),
+    ],
+)
+def test_lists_of_a_binder_row_that_differ_in_length_are_named(
+    tmp_path: Path, changed: dict[str, list[int]], told: str
+) -> None:
+    row = {"text": "Ada ran.", "entity_types": ["PER"], "entity_start_chars": [0], "entity_end_chars": [3]}
+    (tmp_path / "x.jsonl").write_text('{"text": "good"}\n' + json.dumps(row | changed) + "\n")
+    (reject,) = read_corpus(tmp_path).rejects
+    assert reject.what.endswith(f": lists of different lengths: {told}")
+
+
 def test_a_string_that_is_not_utf8_costs_its_row_alone(tmp_path: Path) -> None:
     texts = pa.StringArray.from_buffers(
         2, pa.py_buffer(b"\0\0\0\0\4\0\0\0\x08\0\0\0"), pa.py_buffer(b"ab\xffdgood")

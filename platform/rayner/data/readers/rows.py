@@ -85,7 +85,7 @@ def add_row(row: Any, where: str, default_id: str, reading: Reading) -> None:
         fault = fault_of(document)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         document, fault = None, f"missing field {error}" if isinstance(error, KeyError) else str(error)
-        if found := _no_object(row):
+        if not is_binder and (found := _no_object(row)):
             fault, hint = found
     if document is None or fault:
         reading.reject(where, f"not a row of the document schema: {fault}", hint, document_id)
@@ -134,14 +134,24 @@ def _binder(row: dict[str, Any]) -> Document:
     """A row of the published BINDER data: parallel lists of types, first characters and ends."""
     starts, ends = row["entity_start_chars"], row["entity_end_chars"]
     ids = row.get("entity_ids") or [None] * len(starts)
+    _check_parallel(entity_types=row["entity_types"], entity_start_chars=starts, entity_end_chars=ends)
+    _check_parallel(entity_types=row["entity_types"], entity_ids=ids)
     mentions = tuple(
         Mention(start, end, type_, None if id_ is None else entity_of(str(id_)))
         for type_, start, end, id_ in zip(row["entity_types"], starts, ends, ids, strict=True)
     )
     words = None
     if row.get("word_start_chars") is not None:
-        words = tuple(zip(row["word_start_chars"], row["word_end_chars"], strict=True))
+        first, after = row["word_start_chars"], row["word_end_chars"]
+        _check_parallel(word_start_chars=first, word_end_chars=after)
+        words = tuple(zip(first, after, strict=True))
     return Document(row["document_id"], row["text"], mentions, words)
+
+
+def _check_parallel(**lists: Any) -> None:
+    if len({len(one) for one in lists.values()}) > 1:
+        told = ", ".join(f"{len(one)} in `{name}`" for name, one in lists.items())
+        raise ValueError(f"lists of different lengths: {told}")
 
 
 def fault_of(document: Document) -> str:
