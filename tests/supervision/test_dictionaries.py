@@ -230,6 +230,21 @@ def test_other_columns_have_the_names_of_a_knowledge_base(tmp_path: Path) -> Non
     assert read_dictionary(write(tmp_path, "a.jsonl", row), "X") == expected
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", 'name,type,id\nlead,C," Q1"\ngout,D, \n'),
+        ("a.tsv", "name\ttype\tid\nlead\tC\tQ1 \ngout\tD\t \n"),
+        (
+            "a.jsonl",
+            '{"name": "lead", "type": "C", "id": " Q1\\n"}\n{"name": "gout", "type": "D", "id": " "}\n',
+        ),
+    ],
+)
+def test_white_space_is_no_part_of_an_id(tmp_path: Path, name: str, content: str) -> None:
+    assert read_dictionary(write(tmp_path, name, content)) == [Name("lead", "C", "Q1"), Name("gout", "D")]
+
+
 def test_a_column_without_a_name_is_none_of_these(tmp_path: Path) -> None:
     assert read_dictionary(write(tmp_path, "a.csv", "name,,\nlead,x,y\n"), "C") == [Name("lead", "C")]
 

@@ -123,7 +123,7 @@ def _names(
     for name in names:
         if name.strip():
             found = _type(type_, default_type, path, number, "give it a `type`")
-            yield Name(name.strip(), found, entity_id or None)
+            yield Name(name.strip(), found, (entity_id or "").strip() or None)
 
 
 def _type(type_: str, default_type: str | None, path: Path, number: int, how: str) -> str:
