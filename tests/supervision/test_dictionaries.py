@@ -302,6 +302,10 @@ def test_a_header_may_be_in_quotes(tmp_path: Path) -> None:
         ("a.jsonl", '{"name": 3, "type": "C"}\n', r"a\.jsonl:1"),
         ("a.jsonl", '{"name": "a", "type": "C", "aliases": 3}\n', r"a\.jsonl:1"),
         ("a.jsonl", "[" * 100_000, r"a\.jsonl:1"),
+        ("a.jsonl", r'{"name": "a\ud800", "type": "C"}', r"a\.jsonl:1: half a surrogate pair in 'a"),
+        ("a.jsonl", r'{"name": "a", "type": "\ud800"}', r"a\.jsonl:1: half .*; write the character as UTF-8"),
+        ("a.jsonl", r'{"name": "a", "type": "C", "id": "\ud800"}', r"a\.jsonl:1: half a surrogate pair"),
+        ("a.jsonl", r'{"name": "a", "type": "C", "aliases": "\ud800"}', r"a\.jsonl:1: half a surrogate pair"),
     ],
 )
 def test_broken_dictionaries_say_where(tmp_path: Path, name: str, content: str | bytes, message: str) -> None:

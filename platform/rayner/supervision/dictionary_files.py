@@ -11,6 +11,7 @@ from pathlib import Path
 
 from rayner.data.csv_rows import Row, csv_rows, unclosed, uneven
 from rayner.data.knowledge_bases.fields import KNOWN, known_column, parted, written_id
+from rayner.data.readers.base import is_encodable
 from rayner.data.readers.files import decode, read_bytes, split_lines, suffix
 from rayner.errors import CorpusError
 from rayner.supervision.dictionaries import Name
@@ -114,6 +115,9 @@ def _jsonl(lines: Sequence[str], path: Path, default_type: str | None) -> Iterat
             ) from None
         if not all(isinstance(text, str) for text in (*names, type_, entity_id or "")):
             raise CorpusError(f"{path}:{number}", "a name, type or id that is no string", "put it in quotes")
+        if half := next((text for text in (*names, type_, entity_id or "") if not is_encodable(text)), None):
+            what = f"half a surrogate pair in {half[:20]!a}, which is no character"
+            raise CorpusError(f"{path}:{number}", what, "write the character as UTF-8")
         yield from _names(names, type_, entity_id, default_type, path, number)
 
 
