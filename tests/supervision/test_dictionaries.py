@@ -274,6 +274,12 @@ def test_a_header_may_be_in_quotes(tmp_path: Path) -> None:
         ("a.txt", "C\tlead\ngout\n", r"a\.txt:2: a name without a type; write TYPE<TAB>name.*--default-type"),
         (
             "a.txt",
+            "C\tlead\ngout\t\n",
+            r"a\.txt:2: no name in the second cell; write TYPE<TAB>name; .*--default-type",
+        ),
+        ("a.txt", "C\tlead\n\t\t\nD\t\t7\n", r"a\.txt:3: no name in the second cell; write TYPE<TAB>name"),
+        (
+            "a.txt",
             "C\tlead\t7\tmetal\n",
             r"a\.txt:1: 4 cells; write TYPE<TAB>name, or TYPE<TAB>name<TAB>id, or",
         ),

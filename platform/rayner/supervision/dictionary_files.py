@@ -74,6 +74,8 @@ def _lines(lines: Sequence[str], path: Path, default_type: str | None) -> Iterat
         type_, name, entity_id = ("", *cells, "") if len(cells) == 1 else (*cells, "")[:3]
         if name:
             yield Name(name, _type(type_, default_type, path, number, how), entity_id or None)
+        elif type_ or entity_id:
+            raise CorpusError(f"{path}:{number}", "no name in the second cell", _hint(how, default_type))
 
 
 def _columns(lines: Sequence[str], path: Path, default_type: str | None, delimiter: str) -> Iterator[Name]:
@@ -133,6 +135,9 @@ def _names(
 def _type(type_: str, default_type: str | None, path: Path, number: int, how: str) -> str:
     found = type_.strip() or default_type
     if not found:
-        hint = f"{how}; rayner corpus label also takes --default-type TYPE"
-        raise CorpusError(f"{path}:{number}", "a name without a type", hint)
+        raise CorpusError(f"{path}:{number}", "a name without a type", _hint(how, default_type))
     return found
+
+
+def _hint(how: str, default_type: str | None) -> str:
+    return how if default_type else f"{how}; rayner corpus label also takes --default-type TYPE"
