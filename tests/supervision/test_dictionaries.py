@@ -254,6 +254,13 @@ def test_a_tab_behind_a_name_alone_makes_it_no_type(tmp_path: Path) -> None:
     assert read_dictionary(write(tmp_path, "a.txt", "lead\t\ngout\t\t\n"), "C") == expected
 
 
+@pytest.mark.parametrize("header", ["", "type\tname\n"])
+def test_cells_between_tabs_may_be_in_quotes_with_and_without_a_header(tmp_path: Path, header: str) -> None:
+    rows = 'PER\t"Ada"\n"PER"\t"5"" gun"\n\nPER\t6" gun\nPER\t"gun" 7"\n'
+    names = read_dictionary(write(tmp_path, "a.tsv", header + rows))
+    assert names == [Name(name, "PER") for name in ("Ada", '5" gun', '6" gun', '"gun" 7"')]
+
+
 @pytest.mark.parametrize("first", ["NAME", "Name"])
 def test_a_type_of_names_is_no_header(tmp_path: Path, first: str) -> None:
     path = write(tmp_path, "a.txt", f"{first}\tJohn Smith\n{first}\tMary\nDATE\tMonday\n")

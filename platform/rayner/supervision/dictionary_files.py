@@ -61,8 +61,8 @@ def _is_header(cells: Sequence[str]) -> bool:
 
 def _lines(lines: Sequence[str], path: Path, default_type: str | None) -> Iterator[Name]:
     how = "write TYPE<TAB>name"
-    for number, line in enumerate(lines, 1):
-        cells = [cell.strip() for cell in line.split("\t")]
+    for number, _, row in csv_rows(lines, "\t", partial(unclosed, path)):
+        cells = [cell.strip() for cell in row] or [""]
         # A tab behind a name alone is no type without a name.
         while len(cells) > (1 if default_type else 2) and not cells[-1]:
             cells.pop()
