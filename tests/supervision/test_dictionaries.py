@@ -3,8 +3,10 @@ from __future__ import annotations
 import pickle
 import random
 import time
+import unicodedata
 from itertools import pairwise
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from hypothesis import given
@@ -88,6 +90,12 @@ def test_a_phrase_hides_shorter_names_but_no_label() -> None:
 
 def test_composed_and_decomposed_letters_are_the_same() -> None:
     assert found("cafe\u0301", ("caf\u00e9", "P")) == [("cafe\u0301", "P")]
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_an_acronym_is_as_long_however_its_letters_are_written(form: Literal["NFC", "NFD"]) -> None:
+    names = [(unicodedata.normalize(form, "ÉÀÜÖÊ"), "X")]
+    assert [text for text, _ in found("ÉÀÜÖÊ éàüöê", *names, case="acronyms")] == ["ÉÀÜÖÊ"]
 
 
 def test_scripts_without_spaces() -> None:

@@ -49,7 +49,7 @@ class Dictionary:
             if name.type is not None:
                 types[name.type] = None
             if words:
-                entry = _Entry(_composed(words), name, self._keeps_case(name.name))
+                entry = _Entry(_composed(words), name, self._keeps_case(composed(name.name)))
                 entries.setdefault(self._key(words), []).append(entry)
         self.types = tuple(types)
         """In the order of their first names."""
