@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from rayner.data.readers import read_corpus
 from rayner.errors import RaynerError
 from rayner.runtime import faults
 from rayner.runtime.annotation.annotate import annotate
@@ -125,3 +126,23 @@ def test_a_text_that_is_not_utf8_is_a_reject(tmp_path: Path) -> None:
     (reject,) = rejects(tmp_path / "out")
     assert reject["what"] == "byte 0xff is not UTF-8"
     assert reject["where"].endswith("in.parquet:row 1")
+
+
+@pytest.mark.parametrize("end", ["\r", "\n", "\r\n"])
+def test_lines_end_as_other_commands_have_it(tmp_path: Path, end: str) -> None:
+    given = tmp_path / "in.jsonl"
+    lines = ['{"text": "Ada"}', "", "{", '{"text": "Bob \u2028"}', '{"text": "Cid"}', ""]
+    given.write_text(end.join(lines), "utf-8", newline="")
+    here(given, tmp_path / "out")
+    expected = read_corpus(given)
+    assert [(row["document_id"], row["source"]) for row in rows(tmp_path / "out")] == [
+        (document.document_id, place)
+        for document, place in zip(expected.documents, expected.places, strict=True)
+    ]
+    assert [reject["where"] for reject in rejects(tmp_path / "out")] == [f"{given}:3"]
+
+
+def test_a_carriage_return_within_a_line_is_white_space(tmp_path: Path) -> None:
+    given = tmp_path / "in.jsonl"
+    given.write_bytes(b'{"text":\r"Ada"}\n{"text":\r"Bob"}')
+    assert here(given, tmp_path / "out")["documents"] == 2

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -36,6 +37,7 @@ LONGEST = 2**28
 ROWS_PER_BLOCK = 4096
 _CHUNK = 2**20
 _TOO_LONG = f"longer than {LONGEST >> 20} MiB"
+_TO_CR = re.compile(rb"[^\r]*(?:\r|\Z)")
 _BROKEN = (gzip.BadGzipFile, zlib.error, EOFError)
 
 
@@ -163,7 +165,14 @@ def _lines(source: Source) -> Iterator[Found]:
                 yield Reject(where, f"a line {_TOO_LONG}", "split the document"), float(last - place)
             elif line.strip():
                 is_empty = False
-                yield Row(where, f"{source.name}:{number}", line), float(last - place)
+                lines = [line]
+                if number == 1 and not line.endswith(b"\n"):
+                    # CR ends the lines of a file without LF, as `split_lines` has it; one at a time.
+                    lines = (found[0] for found in _TO_CR.finditer(line))
+                for at, one in enumerate(lines, number):
+                    if one.strip():
+                        row = Row(f"{source.place.shown}:{at}", f"{source.name}:{at}", one)
+                        yield row, (last - place) * len(one) / len(line)
         if is_empty:
             yield Reject(source.place.shown, "no documents in it", "remove it, or restore its content"), 0.0
         yield None, float(max(0, source.size - last))
