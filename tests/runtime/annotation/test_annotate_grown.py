@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from rayner.errors import InputError
@@ -210,6 +212,45 @@ def test_a_new_file_does_not_take_the_name_of_an_old_one(tmp_path: Path) -> None
     (tmp_path / "in" / "x.jsonl").write_text('{"text": "Charles"}\n')
     counts = here(tmp_path / "in", tmp_path / "out")
     assert (counts["documents"], counts["rejected"]) == (2, 0)
+
+
+def nameless(folder: Path, *names: str) -> None:
+    """Files of rows without ids: a text that says the file's name."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        if name.endswith(".parquet"):
+            ids = pa.nulls(2, pa.string())
+            pq.write_table(pa.table({"document_id": ids, "text": ["Of", name]}), folder / name)
+        else:
+            (folder / name).write_text("".join(json.dumps({"text": text}) + "\n" for text in (name, "Of")))
+
+
+def ids(out: Path) -> list[str]:
+    return [row["document_id"] for row in rows(out)]
+
+
+def test_files_of_rows_have_names_of_their_own_whatever_their_format(tmp_path: Path) -> None:
+    nameless(tmp_path / "in", "x.jsonl", "x.parquet")
+    (tmp_path / "in/x.txt").write_text("Ada")
+    here(tmp_path / "in", tmp_path / "out")
+    assert ids(tmp_path / "out") == ["x", "x.jsonl:1", "x.jsonl:2", "x.parquet:0", "x.parquet:1"]
+    nameless(tmp_path / "in", "y.jsonl")
+    (tmp_path / "in/x.parquet").rename(tmp_path / "in/z.parquet")
+    here(tmp_path / "in", tmp_path / "apart")
+    assert ids(tmp_path / "apart") == ["x", "x:1", "x:2", "y:1", "y:2", "z:0", "z:1"]
+
+
+def test_a_new_file_of_another_format_does_not_take_the_name_of_an_old_one(tmp_path: Path) -> None:
+    folder, out = tmp_path / "in", tmp_path / "out"
+    nameless(folder / "b", "x.jsonl")
+    here(folder, out)
+    nameless(folder, "x.parquet")
+    counts = here(folder, out)
+    assert (counts["documents"], counts["rejected"]) == (4, 0)
+    assert ids(out)[2:] == ["x:1", "x:2"]
+    nameless(folder / "b", "x.parquet")
+    assert here(folder, out)["rejected"] == 0
+    assert {"x:1", "x:2", "b/x.parquet:0", "b/x.parquet:1"} < set(ids(out))
 
 
 def test_inputs_in_another_order_are_the_same(tmp_path: Path, done: list[str]) -> None:

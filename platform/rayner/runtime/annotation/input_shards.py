@@ -177,8 +177,11 @@ def grown(earlier: pa.Table, sources: Sequence[Source]) -> list[Addition] | None
     additions = [Addition(tuple(files), block_bytes[number]) for number, files in sorted(known.items())]
     if not new:
         return additions
-    names = {(source.format, source.name) for added in additions for source in added.sources}
-    unique = [s if (s.format, s.name) not in names else replace(s, name=s.place.shown) for s in new.values()]
+    names = {(source.format == "text", source.name) for added in additions for source in added.sources}
+    unique = [
+        s if (s.format == "text", s.name) not in names else replace(s, name=s.place.shown)
+        for s in new.values()
+    ]
     return [*additions, addition(unique)]
 
 
@@ -324,18 +327,15 @@ def _is_silent(file: _File, names: Collection[str]) -> bool:
 
 
 def _named(found: Sequence[_File]) -> list[Source]:
-    """Names are unique within a format, as `corpus convert` gives them."""
-    paths: dict[str, list[Path]] = {}
-    for file in found:
-        paths.setdefault(_format(file.place.shown) or "", []).append(Path("/", file.place.shown))
+    """Names are unique among texts, and among files of rows, whose documents have numbers behind them."""
+    formats = [_format(file.place.shown) or "" for file in found]
+    paths: dict[bool, list[Path]] = {}
+    for file, format in zip(found, formats, strict=True):
+        paths.setdefault(format == "text", []).append(Path("/", file.place.shown))
     names = {
-        (format, path): name
-        for format, group in paths.items()
-        for path, name in zip(group, files.names(group), strict=True)
+        path: name for group in paths.values() for path, name in zip(group, files.names(group), strict=True)
     }
-    sources = []
-    for file in found:
-        format = _format(file.place.shown) or ""
-        name = names[format, Path("/", file.place.shown)]
-        sources.append(Source(file.place, format, name, file.size, file.modified))
-    return sources
+    return [
+        Source(file.place, format, names[Path("/", file.place.shown)], file.size, file.modified)
+        for file, format in zip(found, formats, strict=True)
+    ]
