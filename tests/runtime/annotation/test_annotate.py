@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from rayner.data.readers import read_corpus
+from rayner.data.schema import Document
 from rayner.errors import CorpusError, InputError, RaynerError
 from rayner.runtime.annotation import execution
-from tests.runtime.annotation.annotate_model import CAPITALIZED, Capitals
+from tests.runtime.annotation.annotate_model import CAPITALIZED, Capitals, FindsCapitals
 from tests.runtime.annotation.annotate_texts import (
     TEXT,
     TEXTS,
@@ -69,6 +71,31 @@ def test_jsonl_and_brat_hold_the_same_mentions(tmp_path: Path) -> None:
         reading = read_corpus([tmp_path / "out" / folder])
         assert {d.document_id: [(m.start, m.end) for m in d.mentions] for d in reading.documents} == wanted
         assert {d.document_id: d.text for d in reading.documents} == {f"d{i}": t for i, t in enumerate(TEXTS)}
+
+
+def test_what_brat_has_no_place_for_is_counted_and_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    class FindsCities(FindsCapitals):
+        def finish(self, *given: Any) -> Document:
+            found = super().finish(*given)
+            return replace(found, mentions=tuple(replace(m, type="Big City") for m in found.mentions))
+
+    class Cities(Capitals):
+        def load(self, device: str | None) -> Any:
+            return FindsCities()
+
+    given, told = tmp_path / "in", "lost, as brat has no place for it: score (%d), white space in a type (%d)"
+    given.mkdir()
+    for name, text, mentions in (("a", "Ada ran", 1), ("b", "Bob met Eve", 3)):
+        write_jsonl(given / f"{name}.jsonl", [text], name)
+        caplog.clear()
+        counts = here(given, tmp_path / "out", also=("brat",), model=Cities())
+        assert counts["lost"] == {"score": mentions, "white space in a type": mentions}
+        assert told % (mentions, mentions) in caplog.text
+    caplog.clear()
+    assert "lost" not in here(given, tmp_path / "parquet", model=Cities())
+    assert "lost" not in caplog.text
 
 
 def test_what_cannot_be_annotated_is_counted_with_its_place_and_reason(tmp_path: Path) -> None:

@@ -93,11 +93,11 @@ def annotate(
         fresh: start over.
 
     Returns:
-        `documents, rejected, duplicates, mentions, linked, types, fine_types` (mentions by each), `windows,
-        words` (of all documents that were read), `new_types` (those never learned, with how their threshold
-        is had), `first_reject,
-        model_version, words_per_second` (after start-up, in this run), `startup_seconds, seconds, workers`,
-        and `compute_precision` where it was decided here.
+        `documents, rejected, duplicates, mentions, linked, types, fine_types` (mentions by each), `lost`
+        (what brat files have no place for, if anything, by what it is, also of duplicates), `windows, words`
+        (of all documents that were read), `new_types` (those never learned, with how their threshold is had),
+        `first_reject, model_version, words_per_second` (after start-up, in this run), `startup_seconds,
+        seconds, workers`, and `compute_precision` where it was decided here.
 
     Raises:
         InputError: an input, the output or the checkpoint that cannot be used.
@@ -149,6 +149,9 @@ def annotate(
             raise CorpusError(first["where"], first["what"], first["hint"])
         if isinstance(source, PipelineSettings) and not source.finds_mentions:
             _tell_of_given(source, counts)
+        if lost := counts.get("lost"):
+            told = ", ".join(f"{name} ({count})" for name, count in lost.items())
+            log.warning("lost, as brat has no place for it: %s", told)
         computed = _kept_precision(output)
         result = {
             **counts,

@@ -150,7 +150,7 @@ class BlockAnnotator:
         words = sum(count_words(document.text) for document in work.documents)
         # Whoever took the place over may be done: what is written here would pass for its answers.
         self._output.check()
-        self._write(name, work)
+        not_in_brat = self._write(name, work)
         mentions = [mention for document in work.documents for mention in document.mentions]
         lost = sum(reject["lost"] == "document" for reject in work.rejects)
         sidecar = {
@@ -162,6 +162,7 @@ class BlockAnnotator:
             "mentions": Counter(m.type for m in mentions),
             "fine_types": Counter(name for m in mentions for name, _ in m.types),
             "linked": sum(m.entity_id is not None for m in mentions),
+            "lost": not_in_brat,
             "rejects": work.rejects,
         }
         self._output.write_json(self._output.sidecar(name), sidecar)
@@ -218,9 +219,11 @@ class BlockAnnotator:
         work.reject(Reject(source, what, hint, document.document_id))
         return None
 
-    def _write(self, name: str, work: Work) -> None:
+    def _write(self, name: str, work: Work) -> Counter[str]:
+        """Write the documents; what brat files of them have no place for, by what it is."""
+        lost: Counter[str] = Counter()
         if not work.documents:
-            return
+            return lost
         found = work.documents
         if work.read:
             pairs = zip(work.read, found, strict=True)
@@ -231,7 +234,9 @@ class BlockAnnotator:
                 write_jsonl(found, path)
                 self._output.jsonl(name).copy_from(path)
             if "brat" in self._also:
-                for path in write_brat(found, Path(folder, "brat")).paths:
+                written = write_brat(found, Path(folder, "brat"))
+                lost = written.dropped
+                for path in written.paths:
                     self._output.brat(name).below(path.name).copy_from(path)
         rows = [
             {
@@ -248,6 +253,7 @@ class BlockAnnotator:
         sink = io.BytesIO()
         pq.write_table(pa.Table.from_pylist(rows, schema=schema), sink, compression="zstd")
         self._output.documents(name).write(sink.getvalue())
+        return lost
 
 
 def _begun(block: Block) -> Work:

@@ -25,7 +25,8 @@ def finish(output: Output, shards: int) -> dict[str, Any]:
 
     Returns:
         `documents, rejected, duplicates, mentions, linked, types, fine_types, windows, words, first_reject`;
-        `fine_types` not where a part was annotated before they were counted.
+        `fine_types` not where a part was annotated before they were counted. `lost`, if anything is: what
+        brat files had no place for when they were written, also those of duplicates, by what it is.
 
     Raises:
         RaynerError: documents are missing or too many, which no input can cause.
@@ -38,6 +39,7 @@ def finish(output: Output, shards: int) -> dict[str, Any]:
     counts = Counter({key: before.get(key, 0) for key in _COUNTS})
     types: Counter[str] = Counter(before.get("types", {}))
     fine_types: Counter[str] = Counter(before.get("fine_types", {}))
+    lost: Counter[str] = Counter(before.get("lost", {}))
     are_counted = not before or "fine_types" in before
     with output.place.below(REJECTS).writing() as stream:
         first = _copy_rejects(output, before, stream)
@@ -49,6 +51,7 @@ def finish(output: Output, shards: int) -> dict[str, Any]:
                 fine_types.update({k: sign * v for k, v in source.get("fine_types", {}).items()})
                 for key in ("documents", "windows", "linked"):
                     counts[key] += sign * source.get(key, 0)
+            lost.update(known.get("lost", {}))
             counts["duplicates"] += known["duplicates"] + twice.get("documents", 0)
             counts["rejected"] += known["rejected"] + twice.get("documents", 0)
             counts["words"] += known["words"]
@@ -65,6 +68,7 @@ def finish(output: Output, shards: int) -> dict[str, Any]:
         "linked": counts["linked"],
         "types": dict((+types).most_common()),
         **({"fine_types": dict((+fine_types).most_common())} if are_counted else {}),
+        **({"lost": dict(lost.most_common())} if lost else {}),
         "windows": counts["windows"],
         "words": counts["words"],
         "first_reject": first,
