@@ -18,12 +18,10 @@ from hypothesis import strategies as st
 from rayner.config import CorpusSettings
 from rayner.counted import counted
 from rayner.data import scans, warned_once
-from rayner.data.example_shards import canonical_digest
 from rayner.data.fine_types import gold_types
 from rayner.data.readers import files
 from rayner.data.schema import Document, chained, story_of
 from rayner.errors import CorpusError, FileError
-from rayner.supervision.dictionaries import Name
 from rayner.tasks import corpus_task
 from rayner.tasks.base import Unit
 from rayner.tasks.registry import parse_recipe, train_task
@@ -284,16 +282,6 @@ def test_labels_count_among_the_mentions(tmp_path: Path) -> None:
     other = document_units(corpus, "train", change_of(corpus, "train"))
     assert digests(other.units) != digests(found.units)
     np.testing.assert_array_equal(other.units[0].sizes, found.units[0].sizes)
-
-
-def test_what_was_kept_of_names_whose_marks_were_characters_is_made_anew(tmp_path: Path) -> None:
-    are_kept = []
-    for name in ("\u00c9ric", "E\u0301ric"):
-        (tmp_path / "names.txt").write_text(f"PER\t{name}\n", "utf-8")
-        corpus = CorpusSettings(train=("a.jsonl",), dictionary=str(tmp_path / "names.txt"))
-        kept = canonical_digest([corpus.rename, corpus.labels, [Name(name, "PER")]])
-        are_kept.append(change_of(corpus, "train").digest == kept)
-    assert are_kept == [True, False]
 
 
 def test_a_dictionary_is_read_once_for_what_is_learned_and_what_is_set_apart(

@@ -21,7 +21,6 @@ from rayner.config import CorpusSettings
 from rayner.config.recipe_files import corpus_paths
 from rayner.counted import counted
 from rayner.data.example_shards import canonical, canonical_digest
-from rayner.data.mention_strings import composed
 from rayner.data.readers import Unit as FileUnit
 from rayner.data.readers import find_units
 from rayner.data.scans import (
@@ -55,6 +54,8 @@ from rayner.tasks.parallel import in_order_of_parts, numbered
 
 log = logging.getLogger(__name__)
 Split = Literal["train", "dev", "calibration"]
+_LABELLING = 2
+"""To be raised when a dictionary labels otherwise: what was kept of its labels is not taken up again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +131,7 @@ def change_of(corpus: CorpusSettings, part: Split) -> Change:
     if part == "dev" or corpus.dictionary is None:
         return Change(corpus.rename, None, canonical(about), tuple(given))
     names = _names(corpus, corpus.dictionary)
-    # What was kept while marks apart from their letters made an acronym too long is made anew.
-    had_marks = any(composed(name.name) != name.name for name in names)
-    digest = canonical_digest([about, corpus.labels, names, *([1] if had_marks else [])])
+    digest = canonical_digest([_LABELLING, about, corpus.labels, names])
     return Change(corpus.rename, Dictionary(names, corpus.labels), digest, tuple(given))
 
 
