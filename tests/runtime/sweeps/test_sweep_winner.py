@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from rayner.config import BaseRecipe
-from rayner.config.recipe_files import with_settings
+from rayner.config.recipe_files import dump_recipe, with_settings
+from rayner.files.whole import write_json
 from rayner.runtime.sweeps import winner
 from rayner.runtime.sweeps.plan import Plan, run_names
 from rayner.runtime.sweeps.ray_tune import TrialResources
@@ -99,6 +100,19 @@ def test_only_a_run_of_other_settings_is_started_over(plan: Plan) -> None:
     (plan.out / "winner/recipe.yaml").write_text("")
     winner._train(plan, plan.recipe)
     assert weights_written(plan) > written[2]
+
+
+def test_a_run_of_a_sweep_that_was_moved_is_that_of_its_settings(plan: Plan, tmp_path: Path) -> None:
+    out = tmp_path / "winner"
+    out.mkdir()
+    write_json(tmp_path / "sweep.json", {"recipe": {}, "settings": {}})
+    before, now, other = (
+        with_settings(plan.recipe, {"corpus.train": [f"{folder}/corpora/{name}.jsonl"]}, "recipe")
+        for folder, name in (("/old", "rest"), (tmp_path, "rest"), (tmp_path, "fold0"))
+    )
+    (out / "recipe.yaml").write_text(dump_recipe(before))
+    assert winner._holds(out, now)
+    assert not winner._holds(out, other)
 
 
 def test_a_metric_that_dev_has_nothing_for_is_left_out() -> None:

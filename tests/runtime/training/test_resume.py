@@ -12,10 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from rayner.config import BaseRecipe
+from rayner.config.recipe_files import with_settings
 from rayner.errors import CheckpointError, RecipeError
+from rayner.files.run_checkpoints import SWEEP
 from rayner.runtime.training import loop as worker
 from rayner.runtime.training.loop import work
-from rayner.runtime.training.run_state import check_examples, read_state
+from rayner.runtime.training.run_state import changed_since, check_examples, read_state
 from rayner.runtime.training.train import train
 from rayner.tasks.registry import parse_recipe
 from tests.killed_training import killed_at
@@ -113,6 +116,25 @@ def test_another_recipe_is_refused_by_its_keys(tmp_path: Path) -> None:
         update={"scaling": toy_recipe().scaling.model_copy(update={"workers": 7})}
     )
     assert read_state(tmp_path, moved) is not None
+
+
+def test_what_a_sweep_cut_from_its_corpus_moves_with_its_runs(tmp_path: Path) -> None:
+    def recipe(*train: str) -> BaseRecipe:
+        return with_settings(toy_recipe(), {"corpus.train": list(train)}, "recipe")
+
+    sweep, run = tmp_path / "moved", tmp_path / "moved/trials/a/fold0-seed1"
+    run.mkdir(parents=True)
+    link = tmp_path / "link"
+    link.symlink_to(sweep)
+    before, now = recipe("/old/corpora/fold1.jsonl"), recipe(f"{sweep}/corpora/fold1.jsonl")
+    assert changed_since(run, before, now) == ["corpus.train"]
+    (sweep / SWEEP).write_text(json.dumps({"recipe": {}, "settings": {}}))
+    assert changed_since(run, before, now) == []
+    assert changed_since(link / "trials/a/fold0-seed1", now, recipe(f"{link}/corpora/fold1.jsonl")) == []
+    for other in ("moved/corpora/fold2.jsonl", "old/corpora/fold1.jsonl"):
+        assert changed_since(run, before, recipe(f"{tmp_path}/{other}")) == ["corpus.train"]
+    more = recipe(f"{sweep}/corpora/fold1.jsonl", "more.jsonl")
+    assert changed_since(run, before, more) == ["corpus.train"]
 
 
 def test_without_its_last_state_a_finished_run_is_finished(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rayner.config import BaseRecipe
-from rayner.config.recipe_files import changed_keys, dump_recipe, with_settings
+from rayner.config.recipe_files import dump_recipe, with_settings
 from rayner.errors import DivergedError, RaynerError, RecipeError
 from rayner.files.fetching import is_there, local
 from rayner.files.locks import locked
@@ -30,7 +30,7 @@ from rayner.runtime.sweeps.trainable import SECONDS_TO_DIE, set_threads
 from rayner.runtime.sweeps.trial_places import remove_last
 from rayner.runtime.sweeps.trials import RUN_RESULT, State, Trial, attempt_seed, rank_of
 from rayner.runtime.training.dev_answers import score
-from rayner.runtime.training.run_state import FREE_KEYS
+from rayner.runtime.training.run_state import changed_since
 from rayner.runtime.training.train import train
 from rayner.tasks.checkpoint_files import RECIPE
 from rayner.tasks.encoder_task import default_device, load_model
@@ -224,10 +224,9 @@ def _is_trained(plan: Plan, recipe: BaseRecipe) -> bool:
 def _holds(out: Path, recipe: BaseRecipe) -> bool:
     """Whether the folder has a run of this recipe."""
     try:
-        changed = changed_keys(load_recipe(out / RECIPE), recipe)
+        return not changed_since(out, load_recipe(out / RECIPE), recipe)
     except RecipeError:
         return False
-    return all(key.startswith(FREE_KEYS) for key in changed)
 
 
 def _held_out(plan: Plan, best: Trial, changes: Changes, names: Sequence[str]) -> dict[str, float]:

@@ -20,10 +20,11 @@ from torch import Tensor, nn
 
 from rayner.config import BaseRecipe
 from rayner.config.base import Precision
-from rayner.config.recipe_files import changed_keys
+from rayner.config.recipe_files import changed_keys, flat
 from rayner.errors import CheckpointError, RecipeError, storage_error
 from rayner.files.folders import replace_folder, settle_folder
 from rayner.files.run_checkpoints import BEST, LAST
+from rayner.runtime.run_folder import has_sweep
 from rayner.runtime.training.learner import Learner
 from rayner.tasks.base import State, Unit
 from rayner.tasks.checkpoint import read_recipe, save_checkpoint
@@ -120,10 +121,32 @@ def _read_state(out: Path, recipe: BaseRecipe) -> TrainState | None:
 
 
 def _check_recipe(out: Path, name: str, recipe: BaseRecipe) -> None:
-    changed = [k for k in changed_keys(read_recipe(out / name), recipe) if not k.startswith(FREE_KEYS)]
-    if changed:
+    if changed := changed_since(out, read_recipe(out / name), recipe):
         what = f"holds a run of another recipe; changed: {', '.join(changed)}"
         raise RecipeError(str(out), what, _HINT)
+
+
+def changed_since(out: Path, before: BaseRecipe, recipe: BaseRecipe) -> list[str]:
+    """The dotted keys in which a recipe is another than that of the run in a folder, and may not be."""
+    changed = [key for key in changed_keys(before, recipe) if not key.startswith(FREE_KEYS)]
+    # A sweep may have been moved, with its trials and the parts of the corpus that they read.
+    sweep = next((above for above in out.resolve().parents[:3] if changed and has_sweep(above)), None)
+    if sweep is None:
+        return changed
+    old, new = (dict(flat(one.model_dump(mode="json"))) for one in (before, recipe))
+    return [key for key in changed if not _moved_with(sweep, old.get(key), new.get(key))]
+
+
+def _moved_with(sweep: Path, old: Any, new: Any) -> bool:
+    """Whether paths are those of the same files in a folder that was moved."""
+    if not isinstance(old, list) or not isinstance(new, list) or len(old) != len(new):
+        return False
+    for one, other in zip(old, new, strict=True):
+        path = Path(str(other)).resolve()
+        inner = path.relative_to(sweep).parts if path.is_relative_to(sweep) else ()
+        if not inner or Path(str(one)).parts[-len(inner) :] != inner:
+            return False
+    return True
 
 
 def identity_of_last(out: Path) -> str:
