@@ -66,6 +66,12 @@ def tracked(out: Path, recipe: BaseRecipe, step: int, watchers: Sequence[Tracker
     trackers.extend(watchers)
     try:
         yield trackers
+    except BaseException as error:
+        ended = isinstance(error, KeyboardInterrupt | SystemExit)
+        for tracker in trackers:
+            if isinstance(tracker, MLflow):
+                tracker.status = "KILLED" if ended else "FAILED"
+        raise
     finally:
         for tracker in trackers:
             tracker.close()
@@ -180,13 +186,14 @@ def check_mlflow(recipe: BaseRecipe) -> None:
 
 
 class MLflow:
-    """A run in MLflow, the same one when our run is resumed."""
+    """A run in MLflow, the same one when our run is resumed; `status` is how it ends."""
 
     def __init__(self, recipe: BaseRecipe, out: Path) -> None:
         import mlflow
 
         self._mlflow = mlflow
         self._out = out
+        self.status = "FINISHED"
         self._while_it_answers = WhileItAnswers(f"the rest of the training in {out}")
         try:
             with mlflow_answers():
@@ -217,7 +224,8 @@ class MLflow:
 
     def close(self) -> None:
         """End the MLflow run, of which this process has one at a time, whatever failed before."""
-        WhileItAnswers(f"the end of the training in {self._out}")(self._mlflow.end_run)
+        end = WhileItAnswers(f"the end of the training in {self._out}")
+        end(lambda: self._mlflow.end_run(self.status))
 
 
 def wants_mlflow(recipe: BaseRecipe) -> bool:
