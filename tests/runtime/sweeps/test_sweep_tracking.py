@@ -154,6 +154,9 @@ def test_mlflow_has_the_sweep_its_trials_and_their_trainings_while_they_run(
         assert [(point.step, point.value) for point in history] == [(1, 0.2), (2, 0.4)]
         assert {run_of(one).info.status for one in (folder, training)} == {"KILLED"}
         assert run_of(folder).data.tags["state"] == "stopped"
+        # A later launch reports again what it did: it has not lasted until then.
+        MlflowTrials(plan, again).start(trial("stopped", 0.2, 0.4))
+        assert run_of(folder).info.status == "KILLED"
         log_result(run, {"f1": 0.5}, [])
     assert mlflow.get_run(run).data.metrics["f1"] == 0.5
     assert mlflow.get_run(run).info.status == "FINISHED"

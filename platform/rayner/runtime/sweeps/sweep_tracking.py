@@ -137,7 +137,9 @@ class MlflowTrials:
         attempt = str(diverged_of(self._folder(trial)))
         before = self._client.get_run(known.read_text().strip()) if known.exists() else None
         if before is not None and before.data.tags.get(_DIVERGED, attempt) == attempt:
-            self._client.update_run(before.info.run_id, status="RUNNING")
+            # One that is over only reports again: it would seem to have lasted until now.
+            if trial.state not in ("finished", *_MLFLOW_STATUS):
+                self._client.update_run(before.info.run_id, status="RUNNING")
         else:
             if before is not None:
                 self._client.set_terminated(before.info.run_id, "FAILED")
