@@ -26,7 +26,7 @@ from rayner.errors import DivergedError, InputError, RaynerError, StorageError
 from rayner.runtime.shared_folder import NotSharedError
 from rayner.runtime.sweeps.callback import NotSharedStopper, SweepCallback
 from rayner.runtime.sweeps.plan import Plan
-from rayner.runtime.sweeps.trainable import is_infrastructure, run_trial
+from rayner.runtime.sweeps.trainable import failure_of, is_infrastructure, run_trial
 from rayner.runtime.sweeps.trials import (
     failures_of,
     read_trial,
@@ -77,6 +77,11 @@ def of_a_worker(cause: Exception) -> RaynerError:
 )
 def test_what_is_a_failure_of_the_infrastructure(error: Exception, infrastructure: bool) -> None:
     assert is_infrastructure(error) is infrastructure
+
+
+def test_a_trial_that_diverged_does_not_advise_to_start_the_sweep_over() -> None:
+    error = DivergedError("step 3", "the loss is not finite", "start over with --fresh")
+    assert failure_of(error) == ("step 3: the loss is not finite", True, False)
 
 
 def test_a_trial_that_was_lost_is_run_again_by_the_next_launch(plan: Plan) -> None:

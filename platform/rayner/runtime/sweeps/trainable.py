@@ -202,7 +202,11 @@ def _run_all(
 def failure_of(error: Exception) -> tuple[str, bool, bool]:
     """What `record_failure` records of an error."""
     text = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
-    return text, isinstance(error, DivergedError), is_infrastructure(error)
+    diverged = isinstance(error, DivergedError)
+    if diverged:
+        # What to do about it is said of a training alone: --fresh would remove the sweep.
+        text = f"{error.where}: {error.what}"
+    return text, diverged, is_infrastructure(error)
 
 
 def _train(
