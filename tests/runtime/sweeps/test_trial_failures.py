@@ -187,6 +187,8 @@ def test_what_an_attempt_reached_whose_loss_was_not_finite_counts_no_more(plan: 
     assert [report["epochs"] for report in read_trial(plan, folder).reports] == [1, 2, 3, 4, 4, 5]
     record_failure(folder, "the loss is not finite", diverged=True)
     assert [report["f1"] for report in read_trial(plan, folder).reports] == [0.5] * 5
+    (folder / "two/recipe.yaml").write_text("seed: 2\ncontexts:\n  seed: 1002\n")
+    assert [report["f1"] for report in read_trial(plan, folder).reports] == [0.5] * 5
     (folder / "two/recipe.yaml").write_text("seed: 1002\n")
     assert read_trial(plan, folder).last["f1"] == pytest.approx(0.7)
 

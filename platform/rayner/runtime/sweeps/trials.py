@@ -214,7 +214,8 @@ def attempt_seed(changes: Mapping[str, Any], diverged: int) -> int:
 def is_of_another(run: Path, seed: int) -> bool:
     """Whether there is a run with another seed in a folder, as of an attempt whose loss was not finite."""
     recipe = run / RECIPE
-    return recipe.exists() and f"seed: {seed}\n" not in recipe.read_text(encoding="utf-8")
+    # Contexts have a seed of their own, in an indented line.
+    return recipe.exists() and f"seed: {seed}" not in recipe.read_text(encoding="utf-8").splitlines()
 
 
 def _report(
