@@ -109,15 +109,28 @@ def version_of_index(folder: Path) -> str:
     return f"{described['version']}-{digest[:12]}"
 
 
-def add_entities(folder: Path, entities: Sequence[Entity], encode: Encode) -> EntityIndex:
+def add_entities(
+    folder: Path,
+    entities: Sequence[Entity],
+    encode: Encode,
+    check: Callable[[EntityIndex], None] = lambda index: None,
+) -> EntityIndex:
     """Add entities, of whose names alone vectors are made; the index as it is now.
+
+    Args:
+        check: raises where the index, which nobody else writes now, is none to add to.
 
     Raises:
         KnowledgeBaseError: an id that is in the index already, or entities that cannot be in one.
         IndexFolderError: as `open_index`.
         InputError: another process writes the index, or it cannot be written.
     """
-    return _change(folder, lambda index: with_entities(index, entities, encode))
+
+    def change(index: EntityIndex) -> EntityIndex:
+        check(index)
+        return with_entities(index, entities, encode)
+
+    return _change(folder, change)
 
 
 def remove_entities(folder: Path, entity_ids: Collection[str]) -> EntityIndex:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ import torch
 from rayner import cli, load
 from rayner.errors import CheckpointError, IndexFolderError, InputError, KnowledgeBaseError
 from rayner.retrieval.index_folder import open_index
+from rayner.runtime.linking import indexes
 from rayner.runtime.linking.indexes import add, build, list_index, remove
 from rayner.tasks.checkpoint import save_checkpoint
 from rayner.tasks.registry import parse_recipe, train_task
@@ -134,6 +136,25 @@ def test_another_encoder_is_refused(trained: Path, base: Path, tmp_path: Path) -
     with pytest.raises(IndexFolderError, match="was built by another encoder"):
         add(tmp_path / "index", [knowledge_base(tmp_path / "more.jsonl", MORE)], checkpoint=other)
     assert open_index(tmp_path / "index").version == 1
+
+
+def test_what_another_encoder_builds_meanwhile_is_refused(
+    trained: Path, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other, index = checkpoint(tmp_path / "other", 2), tmp_path / "index"
+    build(trained, [base], index)
+    read = indexes.read_knowledge_base
+
+    def read_slowly(*given: Any) -> Any:
+        monkeypatch.setattr(indexes, "read_knowledge_base", read)
+        build(other, [base], index)
+        return read(*given)
+
+    monkeypatch.setattr(indexes, "read_knowledge_base", read_slowly)
+    with pytest.raises(IndexFolderError, match="was built by another encoder"):
+        add(index, [knowledge_base(tmp_path / "more.jsonl", MORE)])
+    found = list_index(index)
+    assert (found["version"], found["entities"], found["checkpoint"]) == (2, 3, str(other))
 
 
 def test_a_checkpoint_that_moved(base: Path, tmp_path: Path) -> None:

@@ -132,10 +132,14 @@ def add(
         what = "built the index and is not there any more"
         raise CheckpointError(str(folder), what, "name where it lies now: --checkpoint")
     recipe, encode = _encoder(folder, None)
-    check_origin(known["origin"], origin_of(folder, recipe), index)
+    origin = origin_of(folder, recipe)
+    check_origin(known["origin"], origin, index)
     base = read_knowledge_base(paths, format, columns, known["settings"]["max_aliases"])
     with worked_on(index, DOING) as (place, _):
-        changed = add_entities(place, base.entities, encode)
+        # Another one may have built it with another checkpoint meanwhile.
+        changed = add_entities(
+            place, base.entities, encode, lambda found: check_origin(found.origin, origin, index)
+        )
     return {
         "index": uri_of(index) or str(index),
         "version": changed.version,
