@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -165,6 +166,26 @@ def test_a_file_whose_store_tells_no_time_is_read_again_where_it_changed(
     monkeypatch.setattr(places, "_TELL_OF_CHANGES", ())
     assert local(uri).read_bytes() == b"old"
     files.rm("/changing", recursive=True)
+
+
+def test_an_object_that_is_replaced_within_a_second_is_read_again(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri, now = f"s3://{BUCKET}/same-second/kb.csv", time.time_ns
+    wait_for(lambda: now() % 10**9 < 5 * 10**8, 5)
+    folder = uri.rpartition("/")[0]
+    for content in (b"old", b"new"):
+        obstore.put(storage.store(), "same-second/kb.csv", content)
+        assert local(uri).read_bytes() == (local(folder) / "kb.csv").read_bytes() == content
+    storage.works()
+    assert local(uri) == local(uri)
+    assert not [path for method, path in storage.seen if method == "GET" and "list-type" not in path]
+    # Later, it is the one that is there still; of an old one nothing more is asked for.
+    monkeypatch.setattr(places.time, "time_ns", lambda: now() + 10**10)
+    assert local(uri).read_bytes() == (local(folder) / "kb.csv").read_bytes() == b"new"
+    storage.works()
+    local(uri)
+    assert len(storage.seen) == 1
 
 
 def test_what_has_not_changed_is_fetched_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -205,15 +205,13 @@ def _look(place: Place) -> Found | None:
         if entries or not rest:
             return Found(base, entries, rest in manifest.files, manifest.write) if entries else None
     start = place.path.rstrip("/") + "/"
-    entries = {}
-    for one in place.files(recursive=True):
-        name = one.path.removeprefix(start)
-        entries[name] = _plain(name, one, place)
-    _check_names(entries, place)
+    files = {one.path.removeprefix(start): one for one in place.files(recursive=True)}
+    _check_names(files, place)
+    entries = {name: _plain(name, one, place) for name, one in files.items()}
     return Found(place, entries, is_file=False) if entries else None
 
 
-def _check_names(names: Mapping[str, Entry], place: Place) -> None:
+def _check_names(names: Collection[str], place: Place) -> None:
     """Refuse objects that cannot be files of one folder.
 
     Raises:
@@ -230,9 +228,10 @@ def _check_names(names: Mapping[str, Entry], place: Place) -> None:
 
 
 def _plain(name: str, info: fs.FileInfo, place: Place) -> Entry:
-    """A file without a manifest is known by its place, size and time."""
+    """A file without a manifest is known by its place, size and time, and by its tag while it is new."""
     about = f"{info.path} {info.size} {place.time_of(info)}"
-    return Entry(name, info.size or 0, "of " + hashlib.sha256(about.encode()).hexdigest())
+    told = f"of {hashlib.sha256(about.encode()).hexdigest()}{place.tag_of_new(info)}"
+    return Entry(name, info.size or 0, told)
 
 
 def _fetch_found(place: Place, found: Found) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
@@ -29,6 +30,9 @@ _WHOLE_ON_CLOSE = {"s3", "gcs", "abfs"}
 """File systems on which a file appears when its stream is closed, complete or not at all."""
 _TELL_OF_CHANGES = ("etag", "ETag", "blob_id", "last_modified", "last_commit", "created")
 """What packages of fsspec say of a file, each something else."""
+
+_NEW = 2 * 10**9
+"""Nanoseconds after its time in which a file may be written again without another time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,16 @@ class Place:
         about = handler.fs.info(file.path) if handler else {}
         known = {name: str(about[name]) for name in _TELL_OF_CHANGES if about.get(name) is not None}
         return str(known or time.time_ns())
+
+    def tag_of_new(self, file: fs.FileInfo) -> str:
+        """What tells the content of a file here that was written just now from what may come within the same
+        second, where its store tells times in whole seconds, as S3 does; empty of any other one."""
+        time_ns = file.mtime_ns
+        if time_ns is None or time_ns % 10**9 or time_ns < time.time_ns() - _NEW:
+            return ""
+        with self.filesystem.open_input_stream(file.path, compression=None) as stream:
+            tag: bytes | None = (stream.metadata() or {}).get("ETag")
+        return "-" + (hashlib.sha256(tag).hexdigest() if tag else str(time.time_ns()))
 
     def times_of(self, found: Sequence[fs.FileInfo]) -> dict[str, str]:
         """By path, when each of these files was written, or what else its store says by which it can be told
