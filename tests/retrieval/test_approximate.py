@@ -80,7 +80,9 @@ def test_little_effort_is_found_out() -> None:
 def test_few_vectors(kind) -> None:
     for rows in (1, 2, 5):
         built = build_approximate(clustered(rows, True), kind, 0.99, True)
-        assert sorted(built.nearest(clustered(rows, True)[:1], 10)[0].tolist())[-rows:] == list(range(rows))
+        for asked in (10, 2**31):
+            found = built.nearest(clustered(rows, True)[:1], asked)[0].tolist()
+            assert sorted(found)[-rows:] == list(range(rows))
 
 
 def test_an_index_over_it_finds_distinct_entities_even_where_lists_are_short() -> None:

@@ -63,12 +63,12 @@ class Approximate:
 
     def nearest(self, queries: np.ndarray, k: int) -> np.ndarray:
         """The rows [Q, k] of near vectors, best first; -1 where it found fewer."""
-        faiss = _checked()
+        faiss, k = _checked(), min(k, self.index.ntotal)
         if self.kind == "ivf":
             options = faiss.SearchParametersIVF(nprobe=self.effort)
         else:
             options = faiss.SearchParametersHNSW(efSearch=max(self.effort, k))
-        return self.index.search(queries, min(k, self.index.ntotal), params=options)[1]
+        return self.index.search(queries, k, params=options)[1]
 
 
 def build_approximate(
