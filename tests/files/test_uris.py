@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from rayner.files.uris import with_uris
+from rayner.errors import InputError
+from rayner.files.uris import uri_of, with_uris
 
 
 @pytest.mark.parametrize(
@@ -21,6 +22,20 @@ from rayner.files.uris import with_uris
 )
 def test_paths_that_stand_for_uris_are_written_as_such(text: str, shown: str) -> None:
     assert with_uris(text) == shown
+
+
+@pytest.mark.parametrize(
+    "uri", ["s3://b/t/%2Fx.jsonl", "s3://b/a//c", "s3://b/a%2F/c", "s3://b//", "gs://b/a//"]
+)
+def test_a_uri_with_an_empty_part_is_refused(uri: str) -> None:
+    with pytest.raises(InputError, match="has an empty part; write one slash between two names") as refused:
+        uri_of(uri)
+    assert refused.value.where == uri
+    assert [uri_of(f"s3://{rest}") for rest in ("b/", "b/a/", "b/a%2Fc")] == [
+        "s3://b/",
+        "s3://b/a/",
+        "s3://b/a%2Fc",
+    ]
 
 
 @pytest.mark.parametrize("piece", ["x", "/", "s3:", "a/"])

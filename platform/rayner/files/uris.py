@@ -29,7 +29,7 @@ def uri_of(path: str | os.PathLike[str]) -> str | None:
     of object storage nothing is lost by that.
 
     Raises:
-        InputError: the URI holds credentials, options, or a part that is `.` or `..`.
+        InputError: the URI holds credentials, options, or a part that is empty, `.` or `..`.
     """
     text = os.fspath(path)
     found = _IN_A_PATH.fullmatch(text)
@@ -38,8 +38,11 @@ def uri_of(path: str | os.PathLike[str]) -> str | None:
         return None
     uri = f"{found[1]}://{found[2]}"
     check_uri(uri)
-    if {".", ".."} & set(unquote(uri).split("/")):
+    parts = unquote(found[2]).removesuffix("/").split("/")
+    if {".", ".."} & set(parts):
         raise InputError(uri, "has a part that is `.` or `..`", "name the place itself")
+    if "" in parts:
+        raise InputError(uri, "has an empty part", "write one slash between two names, not as %2F")
     if "?" in uri:
         hint = "give them by the environment, such as AWS_ENDPOINT_URL and AWS_REGION"
         raise InputError(uri.partition("?")[0], "has options after a question mark", hint)
