@@ -16,6 +16,7 @@ from rayner.errors import InputError, RaynerError, StorageError
 from rayner.files import fetching
 from rayner.files.fetching import is_there, local, storage_failure
 from rayner.files.publishing import Publication
+from rayner.files.stores import store_at
 from tests.files.folders_at_uris import published, read, uri, write
 from tests.object_storage import BUCKET, Storage
 
@@ -193,6 +194,11 @@ def test_paths_of_this_machine_stay_what_they_are(tmp_path: Path) -> None:
         Publication("memory://x/y")
     with pytest.raises(InputError, match="AWS_ENDPOINT_URL"):
         local("s3://tests/x?region=eu-west-1")
+
+
+def test_a_uri_at_which_nothing_can_be_written_is_to_be_corrected(storage: Storage) -> None:
+    with pytest.raises(InputError, match=r"is no URI that can be written to \(.*\); correct it"):
+        store_at("s3://tests/a//b")
 
 
 @pytest.mark.parametrize(

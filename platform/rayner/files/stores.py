@@ -7,7 +7,7 @@ import secrets
 from datetime import timedelta
 from typing import Any
 
-from rayner.errors import InputError, RaynerError
+from rayner.errors import InputError, RaynerError, first_line
 from rayner.files.fetching import storage_failure
 from rayner.files.uris import check_uri, quoted
 
@@ -44,7 +44,7 @@ def store_at(uri: str) -> Any:
     """What obstore reads and writes below a URI, with credentials of the environment or the machine's role.
 
     Raises:
-        InputError: the URI holds credentials, or there are none.
+        InputError: the URI holds credentials, there are none, or it leads to no place that is written to.
     """
     from obstore.store import from_url
 
@@ -59,4 +59,9 @@ def store_at(uri: str) -> Any:
     try:
         return from_url(quoted(uri), client_options=options, retry_config=retry)
     except Exception as error:
-        raise storage_failure(uri, error) from None
+        failure = storage_failure(uri, error)
+        if isinstance(failure, InputError):
+            raise failure from None
+        # No request was made that another try might answer.
+        what = f"is no URI that can be written to ({first_line(error)[:200]})"
+        raise InputError(uri, what, "correct it") from None
