@@ -10,6 +10,7 @@ from typing import Any
 from rayner.data.knowledge_base_check import check_knowledge_base
 from rayner.data.knowledge_bases import Columns, check_suffix, read_knowledge_base, write_knowledge_base
 from rayner.errors import KnowledgeBaseError
+from rayner.files.places import real_path
 from rayner.files.whole import write_json_lines
 from rayner.files.working import file_at
 
@@ -38,8 +39,9 @@ def convert(
     """
     check_suffix(out)
     rejects = out.with_name(out.name + REJECTS)
+    written = {real_path(out), real_path(rejects)}
     for path in inputs:
-        if path.resolve() in (out.resolve(), rejects.resolve()):
+        if real_path(path) in written:
             raise KnowledgeBaseError(f"--out {out}", f"would overwrite the input {path}", "name another file")
     base = read_knowledge_base(inputs, format, columns, max_aliases)
     if base.parents:

@@ -11,10 +11,11 @@ from rayner.config import StandardizerRecipe
 from rayner.config.base import AskedPrecision
 from rayner.config.recipe_files import corpus_paths
 from rayner.errors import InputError
-from rayner.files.fetching import local
+from rayner.files.fetching import is_there, local
 from rayner.files.folders import replace_folder
+from rayner.files.places import real_path
 from rayner.files.run_checkpoints import checkpoint_of
-from rayner.files.uris import uri_of
+from rayner.files.uris import expanded, uri_of
 from rayner.files.whole import text_file
 from rayner.files.working import file_at, worked_on
 from rayner.models.precision_choice import choose
@@ -159,9 +160,12 @@ def add_reranker(
 def _check_out(out: Path, recipe: StandardizerRecipe) -> None:
     read = {"knowledge_base.paths": recipe.knowledge_base.paths}
     read |= {f"mentions.{key}": getattr(recipe.mentions, key) for key in ("train", "dev", "negatives")}
+    written = real_path(out)
     for key, paths in read.items():
-        for path in (path.resolve() for path in corpus_paths(paths, key)):
-            if out.resolve() == path or (out.exists() and path in out.resolve().parents):
+        # What lacks a variable, or is not there, is told of.
+        corpus_paths(paths, key)
+        for path in (real_path(expanded(named)) for named in paths):
+            if written == path or (written.startswith(f"{path}/") and is_there(out)):
                 what = f"would overwrite what the checkpoint's recipe reads as {key}"
                 raise InputError(f"--out {out}", what, "name another file")
 

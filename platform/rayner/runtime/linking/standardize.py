@@ -14,6 +14,7 @@ from typing import Any
 from rayner.config.base import AskedPrecision
 from rayner.data.mention_rows import MentionRow, read_mention_rows
 from rayner.errors import CorpusError, InputError
+from rayner.files.places import real_path
 from rayner.files.uris import uri_of
 from rayner.files.whole import text_file
 from rayner.files.working import file_at
@@ -142,7 +143,7 @@ def _not_empty(rows: Iterator[MentionRow], path: Path) -> Iterator[MentionRow]:
 def _check_out(out: Path, path: Path) -> None:
     if out.is_dir():
         raise InputError(str(out), "is a folder", "name a file, such as answers.jsonl")
-    if out.resolve() == path.resolve():
+    if real_path(out) == real_path(path):
         raise InputError(f"--out {out}", "would overwrite the mentions", "name another file")
 
 

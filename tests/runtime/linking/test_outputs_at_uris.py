@@ -1,0 +1,40 @@
+"""Files that commands about entities write at URIs: never over an input, nor where a folder lies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import obstore
+import pytest
+
+from rayner.errors import InputError
+from rayner.files.places import place_of
+from rayner.runtime.linking import knowledge_bases, standardize
+from rayner.runtime.linking.reranking import write_candidates
+from rayner.tasks.checkpoint import save_checkpoint
+from rayner.tasks.registry import parse_recipe, train_task
+from tests.object_storage import BUCKET, Storage
+
+BASE = f"s3://{BUCKET}/outputs/my base.jsonl"
+ROW = b'{"entity_id": "C1", "name": "gout"}\n'
+ABSENT = Path("none")
+
+
+@pytest.fixture
+def base(storage: Storage) -> Path:
+    obstore.put(storage.store(), "outputs/my base.jsonl", ROW)
+    return Path(BASE)
+
+
+@pytest.mark.parametrize("out", [BASE, BASE.replace(" ", "%20")])
+def test_an_input_is_not_overwritten_in_any_spelling(base: Path, out: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="would overwrite the mentions"):
+        standardize.standardize(ABSENT, ABSENT, base, out=Path(out))
+    with pytest.raises(InputError, match="would overwrite the input"):
+        knowledge_bases.convert([base], Path(out))
+    values = {"task": "standardizer", "encoder": "random:32x2", "knowledge_base": {"paths": [BASE]}}
+    task = train_task(parse_recipe(values, "test"))
+    save_checkpoint(tmp_path / "best", task, task.build(), {})
+    with pytest.raises(InputError, match="would overwrite what the checkpoint's recipe reads"):
+        write_candidates(tmp_path / "best", Path(out))
+    assert place_of(BASE).read() == ROW
