@@ -6,6 +6,7 @@ import errno
 import os
 from pathlib import Path
 
+import boto3
 import obstore
 import pytest
 
@@ -13,9 +14,9 @@ from rayner.errors import InputError, StorageError
 from rayner.files.fetching import is_there, local
 from rayner.files.publishing import Publication
 from rayner.files.uris import uri_of
-from rayner.files.working import kept_in_place, shown_at, worked_on
+from rayner.files.working import file_at, kept_in_place, shown_at, worked_on
 from tests.files.folders_at_uris import FILES, another_machine, published, read, uri, write
-from tests.object_storage import Fault, Storage
+from tests.object_storage import BUCKET, Fault, Storage
 
 
 def test_what_is_put_in_place_is_read_on_another_machine(
@@ -211,8 +212,8 @@ def test_without_links_files_are_copied(storage: Storage, monkeypatch: pytest.Mo
 
 def test_what_is_wrong_with_the_folder_here_is_told_of_the_uri(storage: Storage) -> None:
     with (
-        pytest.raises(InputError, match=r"^s3://tests/named/x: is wrong; look at s3://tests/named$"),
-        worked_on(Path(uri("named")), "works") as (folder, _),
+        pytest.raises(InputError, match=r"^s3://tests/told/x: is wrong; look at s3://tests/told$"),
+        worked_on(Path(uri("told")), "works") as (folder, _),
     ):
         raise InputError(str(folder / "x"), "is wrong", f"look at {folder}")
 
@@ -282,3 +283,44 @@ def test_folders_that_are_empty_here_go(storage: Storage) -> None:
     Publication(publication.uri, publication.owner).open()
     assert not (publication.folder / "a").exists()
     assert aside.is_dir()
+
+
+def test_a_place_where_something_else_lies_is_not_worked_on(storage: Storage) -> None:
+    objects = storage.store()
+    obstore.put(objects, "taken/file", b"Ada")
+    obstore.put(objects, "taken/parts/part0.jsonl", b"Ada")
+    published("taken/run")
+    for name, what in (
+        ("file", "is a file; name a folder"),
+        ("run/a.txt", "is a file; name a folder"),
+        ("parts", "holds 'part0.jsonl', which no command put in place there; name another folder"),
+    ):
+        before = storage.objects()
+        with (
+            pytest.raises(InputError, match=f"{uri(f'taken/{name}')}: {what}"),
+            worked_on(Path(uri(f"taken/{name}")), "works", fresh=True),
+        ):
+            pass
+        assert storage.objects() == before
+    assert local(uri("taken/parts/part0.jsonl")).read_text() == "Ada"
+    # Marks of empty folders, and what a writer left that was killed before its first manifest, are nothing.
+    boto3.client("s3").put_object(Bucket=BUCKET, Key="taken/marked/", Body=b"")
+    obstore.put(objects, "taken/killed/_objects/1/x", b"half")
+    for name in ("marked", "killed", "run"):
+        with worked_on(Path(uri(f"taken/{name}")), "works") as (folder, _):
+            write(folder, {"own.txt": "Charles"})
+        assert local(uri(f"taken/{name}/own.txt")).read_text() == "Charles"
+
+
+def test_a_file_is_not_written_where_a_folder_lies(storage: Storage) -> None:
+    published("folders/run")
+    obstore.put(storage.store(), "folders/plain/x", b"Ada")
+    before = storage.objects()
+    for name in ("folders", "folders/run", "folders/run/last", "folders/plain"):
+        with pytest.raises(InputError, match=f"{uri(name)}: is a folder"), file_at(Path(uri(name))):
+            raise AssertionError("it began to work")
+    assert storage.objects() == before
+    for name in ("folders/plain/x", "folders/plain/y"):
+        with file_at(Path(uri(name))) as path:
+            path.write_text("Charles")
+        assert local(uri(name)).read_text() == "Charles"

@@ -74,7 +74,7 @@ def is_there(path: str | os.PathLike[str]) -> bool:
     """
     uri = uri_of(path)
     if uri is not None:
-        return _what_is_at(place_of(uri)) is not None
+        return what_is_at(place_of(uri)) is not None
     try:
         return Path(path).exists()
     except OSError as error:
@@ -114,7 +114,7 @@ def names_in(path: str | os.PathLike[str]) -> set[str]:
     uri = uri_of(path)
     if uri is None:
         return {one.name for one in Path(path).iterdir()} if Path(path).is_dir() else set()
-    found = _what_is_at(place_of(uri))
+    found = what_is_at(place_of(uri))
     # Objects without a manifest are of a writer that was killed before its first one.
     return {name.partition("/")[0] for name in found.entries} - {OBJECTS} if found else set()
 
@@ -171,7 +171,7 @@ def _with_found(uri: str, do: Callable[[Place, Found], T], worked: bool = False)
     place = place_of(uri)
     seen = None
     while True:
-        found = _what_is_at(place, worked)
+        found = what_is_at(place, worked)
         if found is None:
             return None
         try:
@@ -189,7 +189,8 @@ def _missing(place: Place) -> str:
     return "NoSuchBucket" if bucket.info().type == fs.FileType.NotFound else "no such file or folder"
 
 
-def _what_is_at(place: Place, worked: bool = False) -> Found | None:
+def what_is_at(place: Place, worked: bool = False) -> Found | None:
+    """What lies at a place, asked for again after faults that pass; raises as `local`."""
     return _repeated(lambda: _look(place), place, worked)
 
 
@@ -229,9 +230,8 @@ def _check_names(names: Collection[str], place: Place) -> None:
 
 def _plain(name: str, info: fs.FileInfo, place: Place) -> Entry:
     """A file without a manifest is known by its place, size and time, and by its tag while it is new."""
-    about = f"{info.path} {info.size} {place.time_of(info)}"
-    told = f"of {hashlib.sha256(about.encode()).hexdigest()}{place.tag_of_new(info)}"
-    return Entry(name, info.size or 0, told)
+    told = hashlib.sha256(f"{info.path} {info.size} {place.time_of(info)}".encode()).hexdigest()
+    return Entry(name, info.size or 0, f"of {told}{place.tag_of_new(info)}")
 
 
 def _fetch_found(place: Place, found: Found) -> Path:

@@ -14,8 +14,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from rayner.errors import InputError, RaynerError, StorageError
-from rayner.files.fetching import storage_failure
+from rayner.files.fetching import storage_failure, what_is_at
 from rayner.files.locks import LOCK, locked
+from rayner.files.manifests import OBJECTS
 from rayner.files.places import place_of
 from rayner.files.publishing import Publication, TakenOverError
 from rayner.files.uris import uri_of
@@ -36,12 +37,16 @@ def worked_on(
         fresh: whether the work starts over, so that a file which is lost at the URI is no error.
         seconds: how long to wait for another process of this machine that works there.
         keeps: whether what is put in place stays on this machine, too.
+
+    Raises:
+        InputError: at the URI lies a file, or something that no command put in place: it would be hidden.
     """
     uri = uri_of(out)
     if uri is None:
         yield Path(out), None
         return
     publication = Publication(uri)
+    _check_free(uri)
     with named_by_uri(publication), locked(publication.folder.parent / LOCK, doing, seconds):
         publication.open(fresh)
         try:
@@ -50,6 +55,32 @@ def worked_on(
         finally:
             if not keeps:
                 shutil.rmtree(publication.folder, ignore_errors=True)
+
+
+def _check_free(uri: str) -> None:
+    found = what_is_at(place_of(uri))
+    if found is None:
+        return
+    if found.is_file:
+        raise InputError(uri, "is a file", "name a folder")
+    # What a writer has left that was killed before its first manifest is its own.
+    others = {name.partition("/")[0] for name in found.entries} - {OBJECTS} if found.write is None else ()
+    if others:
+        what = f"holds {min(others)!r}, which no command put in place there"
+        raise InputError(uri, what, "name another folder, or an empty one")
+
+
+def check_no_folder(out: Path) -> None:
+    """Refuse an `--out` for a file where a folder lies, before the work.
+
+    Raises:
+        InputError: a folder lies there.
+        StorageError: the storage cannot be used.
+    """
+    uri = uri_of(out)
+    found = what_is_at(place_of(uri)) if uri is not None else None
+    if out.is_dir() or (found is not None and not found.is_file):
+        raise InputError(f"--out {uri or out}", "is a folder", f"name a file in it, such as {out.name}/FILE")
 
 
 @contextmanager
@@ -74,12 +105,14 @@ def file_at(out: Path) -> Generator[Path]:
     """The file to write for an `--out`: there, or here for a URI, where it is put in place when it is whole.
 
     Raises:
+        InputError: at the URI lies a folder.
         InputError, StorageError: the storage cannot be used.
     """
     uri = uri_of(out)
     if uri is None:
         yield Path(out)
         return
+    check_no_folder(out)
     with TemporaryDirectory() as folder:
         path = Path(folder) / uri.rpartition("/")[2]
         yield path

@@ -9,7 +9,7 @@ import pytest
 
 from rayner.errors import InputError
 from rayner.files.places import place_of
-from rayner.runtime.linking import knowledge_bases, standardize
+from rayner.runtime.linking import knowledge_bases, reranking, standardize
 from rayner.runtime.linking.reranking import write_candidates
 from rayner.tasks.checkpoint import save_checkpoint
 from rayner.tasks.registry import parse_recipe, train_task
@@ -38,3 +38,20 @@ def test_an_input_is_not_overwritten_in_any_spelling(base: Path, out: str, tmp_p
     with pytest.raises(InputError, match="would overwrite what the checkpoint's recipe reads"):
         write_candidates(tmp_path / "best", Path(out))
     assert place_of(BASE).read() == ROW
+
+
+def test_a_folder_is_refused_before_the_work(
+    storage: Storage, base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    obstore.put(storage.store(), "outputs/names.jsonl/x", b"")
+    out = Path(f"s3://{BUCKET}/outputs/names.jsonl")
+    monkeypatch.setattr(standardize, "load_standardizer", None)
+    monkeypatch.setattr(reranking, "load_standardizer", None)
+    monkeypatch.setattr(knowledge_bases, "read_knowledge_base", None)
+    for write in (
+        lambda: standardize.standardize(ABSENT, ABSENT, base, out=out),
+        lambda: knowledge_bases.convert([base], out),
+        lambda: write_candidates(ABSENT, out),
+    ):
+        with pytest.raises(InputError, match=r"names\.jsonl: is a folder; name a file in it"):
+            write()

@@ -12,7 +12,7 @@ from rayner.data.knowledge_bases import Columns, check_suffix, read_knowledge_ba
 from rayner.errors import KnowledgeBaseError
 from rayner.files.places import real_path
 from rayner.files.whole import write_json_lines
-from rayner.files.working import file_at
+from rayner.files.working import check_no_folder, file_at
 
 REJECTS = ".rejects.jsonl"
 """What the file of rejects is called, after the whole name of the output: others may lie beside it."""
@@ -43,6 +43,8 @@ def convert(
     for path in inputs:
         if real_path(path) in written:
             raise KnowledgeBaseError(f"--out {out}", f"would overwrite the input {path}", "name another file")
+    for path in (out, rejects):
+        check_no_folder(path)
     base = read_knowledge_base(inputs, format, columns, max_aliases)
     if base.parents:
         base.ignored["parent"] += sum(map(len, base.parents.values()))

@@ -17,7 +17,7 @@ from rayner.files.places import real_path
 from rayner.files.run_checkpoints import checkpoint_of
 from rayner.files.uris import expanded, uri_of
 from rayner.files.whole import text_file
-from rayner.files.working import file_at, worked_on
+from rayner.files.working import check_no_folder, file_at, worked_on
 from rayner.models.precision_choice import choose
 from rayner.runtime.linking.loading import load_standardizer
 from rayner.runtime.run_folder import check_writable
@@ -57,8 +57,7 @@ def write_candidates(
             of these files.
     """
     begin = time.perf_counter()
-    if out.is_dir():
-        raise InputError(f"--out {out}", "is a folder", "name a file, such as rows.jsonl")
+    check_no_folder(out)
     task, model = load_standardizer(checkpoint)
     recipe = task.recipe
     _check_out(out, recipe)

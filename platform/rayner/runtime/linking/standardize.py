@@ -17,7 +17,7 @@ from rayner.errors import CorpusError, InputError
 from rayner.files.places import real_path
 from rayner.files.uris import uri_of
 from rayner.files.whole import text_file
-from rayner.files.working import file_at
+from rayner.files.working import check_no_folder, file_at
 from rayner.metrics.nil import check_nil_share
 from rayner.models.precision_choice import precision_of
 from rayner.runtime.linking.loading import load_standardizer
@@ -141,8 +141,7 @@ def _not_empty(rows: Iterator[MentionRow], path: Path) -> Iterator[MentionRow]:
 
 
 def _check_out(out: Path, path: Path) -> None:
-    if out.is_dir():
-        raise InputError(str(out), "is a folder", "name a file, such as answers.jsonl")
+    check_no_folder(out)
     if real_path(out) == real_path(path):
         raise InputError(f"--out {out}", "would overwrite the mentions", "name another file")
 
