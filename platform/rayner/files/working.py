@@ -39,14 +39,14 @@ def worked_on(
         keeps: whether what is put in place stays on this machine, too.
 
     Raises:
-        InputError: at the URI lies a file, or something that no command put in place: it would be hidden.
+        InputError, StorageError: at a URI, as `check_free`.
     """
     uri = uri_of(out)
     if uri is None:
         yield Path(out), None
         return
     publication = Publication(uri)
-    _check_free(uri)
+    check_free(uri)
     with named_by_uri(publication), locked(publication.folder.parent / LOCK, doing, seconds):
         publication.open(fresh)
         try:
@@ -57,7 +57,13 @@ def worked_on(
                 shutil.rmtree(publication.folder, ignore_errors=True)
 
 
-def _check_free(uri: str) -> None:
+def check_free(uri: str) -> None:
+    """Refuse a URI at which a folder would hide what lies there.
+
+    Raises:
+        InputError: a file, or something that no command put in place.
+        StorageError: the storage cannot be used.
+    """
     found = what_is_at(place_of(uri))
     if found is None:
         return

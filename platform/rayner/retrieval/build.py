@@ -107,11 +107,7 @@ def with_entities(index: EntityIndex, entities: Sequence[Entity], encode: Encode
     Raises:
         KnowledgeBaseError: as `build_index`; an id that the index has already.
     """
-    if not entities:
-        raise KnowledgeBaseError("knowledge base", "no entity in it", "name the file of the new entities")
-    if known := [entity.entity_id for entity in entities if entity.entity_id in index.entities.numbers]:
-        hint = "remove them first, or leave them out"
-        raise KnowledgeBaseError(_ids(known), "the index has them already", hint)
+    check_added(index, entities)
     added = names_of(entities, index.settings)
     vectors = _vectors_of(added, index, encode)
     table = index.entities.followed_by(entity_table(entities))
@@ -125,11 +121,24 @@ def with_entities(index: EntityIndex, entities: Sequence[Entity], encode: Encode
     )
 
 
-def without_entities(index: EntityIndex, entity_ids: Collection[str]) -> EntityIndex:
-    """The index without some entities; no vector is made.
+def check_added(index: EntityIndex, entities: Sequence[Entity]) -> None:
+    """Refuse entities that an index cannot be given.
 
     Raises:
-        KnowledgeBaseError: an id that the index has not, or nothing would be left.
+        KnowledgeBaseError: an id that the index has already, or no entity.
+    """
+    if not entities:
+        raise KnowledgeBaseError("knowledge base", "no entity in it", "name the file of the new entities")
+    if known := [entity.entity_id for entity in entities if entity.entity_id in index.entities.numbers]:
+        hint = "remove them first, or leave them out"
+        raise KnowledgeBaseError(_ids(known), "the index has them already", hint)
+
+
+def kept_without(index: EntityIndex, entity_ids: Collection[str]) -> np.ndarray:
+    """Which entities stay where others are removed: bool [entities].
+
+    Raises:
+        KnowledgeBaseError: as `without_entities`.
     """
     numbers = index.entities.numbers
     if unknown := [id_ for id_ in entity_ids if id_ not in numbers]:
@@ -138,6 +147,16 @@ def without_entities(index: EntityIndex, entity_ids: Collection[str]) -> EntityI
     kept[[numbers[id_] for id_ in entity_ids]] = False
     if not kept.any():
         raise KnowledgeBaseError("index", "no entity would be left in it", "remove its folder instead")
+    return kept
+
+
+def without_entities(index: EntityIndex, entity_ids: Collection[str]) -> EntityIndex:
+    """The index without some entities; no vector is made.
+
+    Raises:
+        KnowledgeBaseError: an id that the index has not, or nothing would be left.
+    """
+    kept = kept_without(index, entity_ids)
     return _with_vectors(
         _text_side(index.entities.where(kept), index.names.of_entities(kept), index.settings),
         np.asarray(index.dense.vectors[kept[index.names.entity]]),

@@ -18,9 +18,11 @@ from typing import Any
 
 from rayner.data.schema import Entity
 from rayner.errors import IndexFolderError
-from rayner.files.fetching import is_there, local
+from rayner.files.fetching import is_there, local, names_in
 from rayner.files.folders import is_left_over, remove_folder, replace_folder
 from rayner.files.locks import LOCK, locked
+from rayner.files.uris import uri_of
+from rayner.files.working import check_free
 from rayner.retrieval.build import Encode, with_entities, without_entities
 from rayner.retrieval.entity_index import EntityIndex
 from rayner.retrieval.faiss_library import check_faiss
@@ -49,11 +51,19 @@ def write_index(index: EntityIndex, folder: Path, origin: Mapping[str, Any] | No
 
 
 def check_target(folder: Path) -> None:
-    """Refuse a folder in which an index would lie beside other things.
+    """Refuse a folder, or a URI, where an index would lie beside other things.
 
     Raises:
         IndexFolderError: it is a file, a folder that holds no index but is not empty, or not to be written.
+        InputError, StorageError: at a URI, as `check_free`.
     """
+    if (uri := uri_of(folder)) is not None:
+        check_free(uri)
+        names = names_in(folder)
+        if names and not any(map(_VERSION.fullmatch, names)):
+            what = f"holds {min(names)!r} and no index"
+            raise IndexFolderError(uri, what, "name another folder, or an empty one")
+        return
     if is_there(folder) and not folder.is_dir():
         raise IndexFolderError(str(folder), "is a file", "name a folder")
     if folder.is_dir() and not _versions(folder):

@@ -12,11 +12,14 @@ import torch
 
 from rayner import cli, load
 from rayner.errors import CheckpointError, IndexFolderError, InputError, KnowledgeBaseError
+from rayner.files.publishing import Publication, TakenOverError
+from rayner.files.working import worked_on
 from rayner.retrieval.index_folder import open_index
 from rayner.runtime.linking import indexes
 from rayner.runtime.linking.indexes import add, build, list_index, remove
 from rayner.tasks.checkpoint import save_checkpoint
 from rayner.tasks.registry import parse_recipe, train_task
+from tests.object_storage import BUCKET, Storage
 from tests.pickled_actors import each_pickled
 
 ROWS = (
@@ -207,6 +210,34 @@ def test_what_cannot_be_used(trained: Path, base: Path, tmp_path: Path) -> None:
     vectors.write_bytes(vectors.read_bytes()[:-40])
     with pytest.raises(IndexFolderError, match=r"vectors\.npy: is cut short"):
         load(trained, index=tmp_path / "index")
+
+
+def test_what_fails_on_its_own_input_stops_nobody_who_writes_at_the_uri(
+    storage: Storage, trained: Path, base: Path, tmp_path: Path
+) -> None:
+    index, run = (Path(f"s3://{BUCKET}/indexes/{name}") for name in ("one", "run"))
+    build(trained, [base], index)
+    with worked_on(run, "trains in this folder") as (folder, _):
+        (folder / "log.jsonl").touch()
+    others = knowledge_base(tmp_path / "others.jsonl", ({"mention": "flu", "entity_id": "D9"},))
+    writing = Publication(f"s3://{BUCKET}/indexes/one"), Publication(f"s3://{BUCKET}/indexes/run")
+    for one in writing:
+        one.open()
+    for error, what, fail in (
+        (KnowledgeBaseError, "C9: not in the index", lambda: remove(index, ["C9"])),
+        (KnowledgeBaseError, "the index has them already", lambda: add(index, [base])),
+        (CheckpointError, "missing", lambda: build(tmp_path, [base], index)),
+        (InputError, "none.jsonl", lambda: build(trained, [tmp_path / "none.jsonl"], index)),
+        (InputError, "lacks the ids", lambda: build(trained, [base], index, mentions=[others])),
+        (IndexFolderError, "holds 'log.jsonl' and no index", lambda: build(trained, [base], run)),
+    ):
+        with pytest.raises(error, match=what):
+            fail()
+        for one in writing:
+            one.check()
+    assert remove(index, ["C1"])["version"] == 2
+    with pytest.raises(TakenOverError):
+        writing[0].check()
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from rayner.errors import CheckpointError, KnowledgeBaseError
 from rayner.files.fetching import is_there
 from rayner.files.uris import uri_of
 from rayner.files.working import worked_on
-from rayner.retrieval.build import Encode, build_index
+from rayner.retrieval.build import Encode, build_index, check_added, kept_without
 from rayner.retrieval.index_files import search_of
 from rayner.retrieval.index_folder import (
     DOING,
@@ -75,16 +75,17 @@ def build(
         InputError: another process is writing it.
     """
     begin = time.perf_counter()
+    # Before the work, which would be lost.
+    check_target(out)
+    checkpoint = checkpoint_in(checkpoint, "entities")
+    recipe, encode = _encoder(checkpoint, device, workers)
+    changed = {"search": search, "max_aliases": max_aliases}
+    settings = recipe.index.model_copy(update={k: v for k, v in changed.items() if v is not None})
+    base = read_knowledge_base(paths, format, columns, settings.max_aliases)
+    named = [str(path) for path in mentions]
+    entities = with_mentions_of(base, named, recipe.mentions, "--mentions") if named else base.entities
+    # What cannot be read must not stop who writes at a URI.
     with worked_on(out, DOING) as (folder, _):
-        # Also at a URI, before the work, which would be lost.
-        check_target(folder)
-        checkpoint = checkpoint_in(checkpoint, "entities")
-        recipe, encode = _encoder(checkpoint, device, workers)
-        changed = {"search": search, "max_aliases": max_aliases}
-        settings = recipe.index.model_copy(update={k: v for k, v in changed.items() if v is not None})
-        base = read_knowledge_base(paths, format, columns, settings.max_aliases)
-        named = [str(path) for path in mentions]
-        entities = with_mentions_of(base, named, recipe.mentions, "--mentions") if named else base.entities
         index = build_index(entities, encode, settings, recipe.loss.learned_distance)
         version = write_index(index, folder, origin_of(checkpoint, recipe))
     found = search_of(index)
@@ -135,6 +136,8 @@ def add(
     origin = origin_of(folder, recipe)
     check_origin(known["origin"], origin, index)
     base = read_knowledge_base(paths, format, columns, known["settings"]["max_aliases"])
+    # Also before another process that writes at a URI is stopped.
+    check_added(open_index(index), base.entities)
     with worked_on(index, DOING) as (place, _):
         # Another one may have built it with another checkpoint meanwhile.
         changed = add_entities(
@@ -165,8 +168,8 @@ def remove(index: Path, entity_ids: Collection[str]) -> dict[str, Any]:
     ids = list(dict.fromkeys(entity_ids))
     if not ids:
         raise KnowledgeBaseError("rayner index remove", "no entity named", "name the ids to remove")
-    # Before a place without an index is written to.
-    describe_index(index)
+    # Also before a place without an index is written to, and who writes at a URI is stopped.
+    kept_without(open_index(index), ids)
     with worked_on(index, DOING) as (folder, _):
         changed = remove_entities(folder, ids)
     return {
