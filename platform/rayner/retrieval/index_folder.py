@@ -96,7 +96,7 @@ def describe_index(folder: Path) -> dict[str, Any]:
     Raises:
         IndexFolderError: no index, or a manifest that cannot be read.
     """
-    return _last(folder, lambda path: {"version": int(path.name), **read_manifest(path)})
+    return _last(folder, lambda path: {"version": int(path.name), **read_manifest(path)}, MANIFEST)
 
 
 def last_version(folder: Path) -> Path:
@@ -162,13 +162,16 @@ def _change(folder: Path, change: Callable[[EntityIndex], EntityIndex]) -> Entit
         return changed
 
 
-def _last(folder: Path, read: Callable[[Path], Any]) -> Any:
-    folder = local(folder)
+def _last(folder: Path, read: Callable[[Path], Any], file: str = "") -> Any:
+    """What `read` returns of the last version; at a URI it is all that is fetched, or this file of it."""
+    uri = uri_of(folder)
     for attempt in range(_ATTEMPTS):
-        versions = _versions(folder)
+        versions = _versions(folder) if uri is None else _versions_at_uri(folder, file)
         if not versions:
-            what = "holds no index" if folder.is_dir() else "no such folder"
-            raise IndexFolderError(str(folder), what, "name the folder that `rayner index build` wrote")
+            what = "holds no index" if folder.is_dir() or names_in(folder) else "no such folder"
+            raise IndexFolderError(
+                uri or str(folder), what, "name the folder that `rayner index build` wrote"
+            )
         try:
             return read(versions[-1])
         except FileNotFoundError:
@@ -176,6 +179,15 @@ def _last(folder: Path, read: Callable[[Path], Any]) -> Any:
             if attempt == _ATTEMPTS - 1:
                 raise
     raise AssertionError
+
+
+def _versions_at_uri(folder: Path, file: str) -> list[Path]:
+    """The last version alone, fetched."""
+    for name in sorted(filter(_VERSION.fullmatch, names_in(folder)), key=int, reverse=True):
+        if {MANIFEST, ENTITIES} & names_in(folder / name):
+            path = local(folder / name / file)
+            return [path.parent if file else path]
+    return []
 
 
 def _versions(folder: Path) -> list[Path]:

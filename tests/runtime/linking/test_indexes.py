@@ -12,9 +12,10 @@ import torch
 
 from rayner import cli, load
 from rayner.errors import CheckpointError, IndexFolderError, InputError, KnowledgeBaseError
+from rayner.files.fetching import names_in
 from rayner.files.publishing import Publication, TakenOverError
 from rayner.files.working import worked_on
-from rayner.retrieval.index_folder import open_index
+from rayner.retrieval.index_folder import describe_index, last_version, open_index
 from rayner.runtime.linking import indexes
 from rayner.runtime.linking.indexes import add, build, list_index, remove
 from rayner.tasks.checkpoint import save_checkpoint
@@ -238,6 +239,25 @@ def test_what_fails_on_its_own_input_stops_nobody_who_writes_at_the_uri(
     assert remove(index, ["C1"])["version"] == 2
     with pytest.raises(TakenOverError):
         writing[0].check()
+
+
+def test_of_an_index_at_a_uri_no_more_is_fetched_than_is_read(
+    storage: Storage, trained: Path, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = Path(f"s3://{BUCKET}/indexes/fetched")
+    build(trained, [base], index)
+    build(trained, [base], index)
+    (last,) = [path.name for path in last_version(index).parent.iterdir()]
+    assert last == "000002"
+    monkeypatch.setenv("RAYNER_LOCAL", str(tmp_path / "other"))
+    for do, fetched in ((describe_index, {"index.json"}), (open_index, names_in(index / last))):
+        do(index)
+        paths = [path for path in (tmp_path / "other" / "fetched").rglob("*") if path.is_file()]
+        assert {path.name for path in paths} == fetched
+        assert {path.parent.name for path in paths} == {last}
+    assert open_index(index).version == describe_index(index)["version"] == 2
+    with pytest.raises(IndexFolderError, match="s3://tests/indexes/none: no such folder"):
+        open_index(Path(f"s3://{BUCKET}/indexes/none"))
 
 
 @pytest.fixture
