@@ -214,6 +214,18 @@ def test_negatives_are_as_many_half_of_each_kind(count: int, seed: int) -> None:
     assert negative_rows(rows, elsewhere, seed) == (negatives, counts)
 
 
+def test_the_draws_of_a_seed_stay_the_same() -> None:
+    negatives, _ = negative_rows(positives(6), elsewhere, 3)
+    assert [row.context for row in negatives] == [
+        "It rained 16 days.",
+        "Queequeg smiled.",
+        "It rained 0 days.",
+        "Ahab smiled.",
+        "It rained 6 days.",
+        "Nantucket smiled.",
+    ]
+
+
 def test_no_negative_is_of_the_same_book_or_has_the_entity() -> None:
     rows = positives(1)
     own = [SourceSentence("It rained.", (), "book"), SourceSentence("AHAB ran.", (), "other")]

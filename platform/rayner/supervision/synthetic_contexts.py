@@ -132,13 +132,12 @@ def negative_rows(
     the other is tried.
     """
     rng = np.random.default_rng(seed)
-    others = [row.context for row in positives]
     texts = list(dict.fromkeys((sentence.text, sentence.group) for sentence in sentences if sentence.text))
+    ways = {"sampled": texts, "swapped": [(row.context, None) for row in positives]}
     rows, counts = [], Counter[str]()
     taken: defaultdict[str, set[str]] = defaultdict(set)
     for turn, place in enumerate(rng.permutation(len(positives)).tolist()):
         row = positives[place]
-        ways = {"sampled": texts, "swapped": [(context, None) for context in others]}
         for way in sorted(ways, reverse=bool(turn % 2)):
             context = _unrelated(row, ways[way], taken[row.sentence], rng)
             if context is not None:
