@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from rayner.config import ContextSettings
-from rayner.data.schema import Context, Document
+from rayner.data.schema import Context, Document, Mention
+from rayner.data.words import find_words
 from rayner.errors import CheckpointError
 from rayner.metrics.score_calibration import MarginMap, ScoreCalibration
 from rayner.supervision.context_rows import ContextRow
@@ -105,6 +106,17 @@ def test_a_gain_is_the_rise_of_the_mean_probability(extractor: Checkpoint) -> No
     expected = mean((Context("It rained.", 1.0, True),)) - mean(())
     assert gains[2].gain == pytest.approx(expected, abs=1e-4)
     assert any(abs(gain.gain) > 1e-6 for gain in gains)
+
+
+def test_a_sentence_keeps_its_mentions_in_their_order_and_its_words(extractor: Checkpoint) -> None:
+    settings = ContextSettings(methods=("surrounding",), count=2)
+    across = Mention(BOOK.text.index("Paris"), BOOK.text.index("rained"), "LOC")
+    turned = dataclasses.replace(BOOK, mentions=(across, *BOOK.mentions[::-1]))
+    usual, found = (list(context_gains(extractor, [book], settings)) for book in (BOOK, turned))
+    assert [g.entities for g in found] == [g.entities[::-1] for g in usual]
+    assert [g.gain for g in found] == pytest.approx([g.gain for g in usual], abs=1e-6)
+    words = tuple(find_words(BOOK.text))
+    assert list(context_gains(extractor, [dataclasses.replace(BOOK, words=words)], settings)) == usual
 
 
 def test_a_mention_that_a_context_leaves_no_room_for_is_no_gain() -> None:

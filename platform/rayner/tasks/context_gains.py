@@ -6,6 +6,7 @@ the probability that the extractor gives to the gold mentions of the sentence.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -165,28 +166,34 @@ def context_gains(
 def _sentences(stage: ContextStage, document: Document) -> Iterator[tuple[Document, list[Context]]]:
     """The sentences with mentions as documents, each with its candidate contexts."""
     found = stage.candidates(document)
-    texts = found.sentences.texts
-    for number, (span, candidates) in enumerate(
-        zip(found.document.sentences or (), found.of_sentence, strict=True)
-    ):
-        mentions = tuple(
-            _moved(m, span) for m in document.mentions if span[0] <= m.start and m.end <= span[1]
-        )
-        if mentions and candidates:
+    texts, spans = found.sentences.texts, found.document.sentences or ()
+    mentions = _inside(spans, [(m.start, m.end) for m in document.mentions])
+    words = _inside(spans, document.words or ())
+    for number, (span, candidates) in enumerate(zip(spans, found.of_sentence, strict=True)):
+        if mentions[number] and candidates:
             contexts = [Context(texts[c.sentence], 1.0, c.sentence < number) for c in candidates]
-            yield _sentence(document, span, mentions), contexts
+            yield _sentence(document, span, mentions[number], words[number]), contexts
 
 
-def _sentence(document: Document, span: Span, mentions: tuple[Mention, ...]) -> Document:
+def _inside(sentences: Sequence[Span], spans: Sequence[Span]) -> list[list[int]]:
+    """The numbers of the spans that lie whole in each sentence, in their order."""
+    starts = [start for start, _ in sentences]
+    inside: list[list[int]] = [[] for _ in sentences]
+    for number, (start, end) in enumerate(spans):
+        place = bisect_right(starts, start) - 1
+        if place >= 0 and end <= sentences[place][1]:
+            inside[place].append(number)
+    return inside
+
+
+def _sentence(document: Document, span: Span, mentions: Sequence[int], words: Sequence[int]) -> Document:
     start, end = span
-    words = document.words
-    if words is not None:
-        words = tuple((a - start, b - start) for a, b in words if start <= a and b <= end)
+    own = document.words
     return replace(
         document,
         text=document.text[start:end],
-        mentions=mentions,
-        words=words,
+        mentions=tuple(_moved(document.mentions[number], span) for number in mentions),
+        words=None if own is None else tuple((own[n][0] - start, own[n][1] - start) for n in words),
         sentences=((0, end - start),),
         group=document.group or document.document_id,
     )
