@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rayner.config import TypeDecoding
 from rayner.data.fine_types import ancestors
 from rayner.data.schema import Document, Mention
-from rayner.metrics.typing import score_types
+from rayner.metrics.typing import scores_of, type_tables
 from rayner.tasks.typer.predictor import (
     FLOOR,
     GRID,
@@ -88,18 +88,43 @@ def typed(given: list[tuple[dict[str, float], list[str]]]) -> list[GoldScore]:
     return [GoldScore(scored, names) for scored, names in given]
 
 
-@given(MENTIONS)
-def test_the_tuned_threshold_has_the_best_macro_f1(given: list[tuple[dict[str, float], list[str]]]) -> None:
-    chosen, mentions = settings(hierarchy="none"), typed(given)
+def drawn(random: np.random.Generator, count: int) -> list[GoldScore]:
+    """Mentions with scores, gold types and what somebody looked for in them."""
 
-    def f1(value: float) -> float:
+    def some(least: int) -> list[str]:
+        return random.choice(NAMES, random.integers(least, len(NAMES)), replace=False).tolist()
+
+    return [
+        GoldScore(
+            {name: random.uniform(0.01, 0.99) for name in some(1)},
+            some(1),
+            None if random.random() < 0.5 else NAMES[:4],
+        )
+        for _ in range(count)
+    ]
+
+
+@pytest.mark.parametrize("always", [True, False])
+@pytest.mark.parametrize("hierarchy", ["add_parents", "drop_orphans", "none"])
+def test_the_tuned_threshold_has_the_best_macro_f1(hierarchy: str, always: bool) -> None:
+    chosen = settings(hierarchy=hierarchy, always_best=always)
+
+    def f1(mentions: list[GoldScore], known: set[str], value: float) -> float:
         answers = [
-            [n for n, _ in decode(s, [k for k, p in s.items() if p > value], chosen, NAMES)] for s, _ in given
+            decode(one.scored, [name for name, p in one.scored.items() if p > value], chosen, known)
+            for one in mentions
         ]
-        return score_types([names for _, names in given], answers)["macro_f1"]
+        kept = [[n for n, _ in types if m.counts(n)] for m, types in zip(mentions, answers, strict=True)]
+        counts = type_tables([one.gold for one in mentions], kept)
+        sums = counts.of(np.ones(len(counts.types), bool)).terms().sum(0)
+        return round(float(scores_of(sums)["macro_f1"]), 12)
 
-    best = tuned_threshold(mentions, chosen, NAMES)
-    assert f1(best) == pytest.approx(max(map(f1, GRID)), abs=1e-9)
+    random = np.random.default_rng(0)
+    for count in range(12):
+        mentions, known = drawn(random, count), {name for name in NAMES if random.random() < 0.6}
+        found = {float(value): f1(mentions, known, value) for value in GRID}
+        equals = [value for value, score in found.items() if score == max(found.values())]
+        assert tuned_threshold(mentions, chosen, known) == min(equals, key=lambda v: abs(v - chosen.value))
 
 
 @given(MENTIONS)

@@ -18,7 +18,7 @@ from rayner.data.schema import Document
 from rayner.losses.exact import exact
 from rayner.metrics.thresholds import best_shifts, candidates_from_columns
 from rayner.metrics.typed_mentions import typed_items
-from rayner.metrics.typing import METRICS, score_types, scores_of, type_tables
+from rayner.metrics.typing import METRICS, ItemCounts, score_types, scores_of
 from rayner.models.kept_tensors import KeptTensors
 from rayner.models.typer import Typer, TypeTable
 from rayner.tasks.typer.mention_windows import MentionWindow
@@ -265,22 +265,43 @@ def decode(
 def tuned_threshold(mentions: Sequence[GoldScore], settings: TypeDecoding, known: Collection[str]) -> float:
     """The probability in `GRID` whose types have the best loose macro F1 on dev, as `typed_items` counts; of
     equals the one nearest to `settings.value`."""
-    gold = [one.gold for one in mentions]
+    gold = np.array([len(set(one.gold)) for one in mentions], np.int64)
+    answers = (
+        (row, name in one.gold, end)
+        for row, one in enumerate(mentions)
+        for name, end in _ends(one.scored, settings, known).items()
+        if one.counts(name)
+    )
+    given = np.fromiter(answers, [("row", np.int64), ("right", bool), ("end", np.float64)])
     found = []
     for value in GRID:
-        decoded = (
-            decode(one.scored, [k for k, s in one.scored.items() if s > value], settings, known)
-            for one in mentions
+        kept = given[given["end"] > value]
+        right, predicted = (
+            np.bincount(part["row"], minlength=len(gold)) for part in (kept[kept["right"]], kept)
         )
-        predicted = [
-            [name for name, _ in types if one.counts(name)]
-            for one, types in zip(mentions, decoded, strict=True)
-        ]
-        tables = type_tables(gold, predicted)
-        sums = tables.of(np.ones(len(tables.types), bool)).terms().sum(0)
+        sums = ItemCounts(right, predicted, gold).terms().sum(0)
         found.append(float(scores_of(sums)["macro_f1"]))
     order = np.lexsort((np.abs(GRID - settings.value), -np.round(found, 12)))
     return float(GRID[order[0]])
+
+
+def _ends(scored: Scored, settings: TypeDecoding, known: Collection[str]) -> dict[str, float]:
+    """By type, the threshold of all types from which on `decode` gives it no more; a higher one never gives
+    more types."""
+    ends = dict(scored)
+    if settings.hierarchy == "drop_orphans":
+        ends = {
+            name: min([score, *(scored.get(above, 0.0) for above in ancestors(name) if above in known)])
+            for name, score in scored.items()
+        }
+    if scored and settings.always_best:
+        ends[max(scored, key=lambda name: (scored[name], name))] = np.inf
+    if settings.hierarchy != "none":
+        for name, end in list(ends.items()):
+            for above in ancestors(name):
+                if above in known:
+                    ends[above] = max(ends.get(above, 0.0), end)
+    return ends
 
 
 def tuned_per_type(mentions: Sequence[GoldScore], settings: TypeDecoding, known: Sequence[str]) -> np.ndarray:
