@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -125,6 +126,18 @@ def test_a_row_that_several_texts_have_counts_once() -> None:
     row = ContextRow("Call me Ishmael", "I didn't sail", True)
     assert without_leaks([row], [("a", NOVEL), ("b", NOVEL)])[1] == {"a": 1, "b": 1, "": 1}
     assert without_leaks([row], []) == ([row], {})
+
+
+def test_each_text_counts_the_rows_that_it_has_in_the_order_of_the_texts() -> None:
+    texts = [("b", "one two"), ("a", "two. three"), ("b", "three four")]
+    words = ("one", "two", "three", "four", "five")
+    rows = [ContextRow(sentence, context, True) for sentence in words for context in words]
+    kept, counts = without_leaks(rows, texts)
+    of_text = {"b": {"one", "two", "three", "four"}, "a": {"two", "three"}}
+    leaks = [[n for n, has in of_text.items() if has & {row.sentence, row.context}] for row in rows]
+    assert kept == [row for row, names in zip(rows, leaks, strict=True) if not names]
+    expected = Counter(name for names in leaks if names for name in (*names, ""))
+    assert (counts, list(counts)) == (expected, list(expected))
 
 
 @given(st.lists(st.sampled_from(["a", "b", "ab", "ba", "B", "-", "é"]), max_size=12), st.data())

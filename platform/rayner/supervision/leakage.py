@@ -27,14 +27,18 @@ def without_leaks(
     """
     parts_of = [{_squashed(row.sentence), _squashed(row.context)} for row in rows]
     lookup = _Lookup(part for parts in parts_of for part in parts)
-    named: dict[str, set[str]] = {}
+    numbers: dict[str, int] = {}
+    having: defaultdict[str, set[int]] = defaultdict(set)
     for name, text in texts:
-        named.setdefault(name, set()).update(lookup.occurring(text))
+        number = numbers.setdefault(name, len(numbers))
+        for part in lookup.occurring(text):
+            having[part].add(number)
+    names = list(numbers)
     kept, counts = [], Counter[str]()
     for row, parts in zip(rows, parts_of, strict=True):
-        having = [name for name, found in named.items() if parts & found]
-        if having:
-            counts.update([*having, ""])
+        found = set[int]().union(*(having.get(part, ()) for part in parts))
+        if found:
+            counts.update([*(names[number] for number in sorted(found)), ""])
         else:
             kept.append(row)
     return kept, counts

@@ -1,4 +1,5 @@
-"""`corpus contexts` and `corpus rank`: why nothing is asked about mentions, and stages that are refused."""
+"""`corpus contexts` and `corpus rank`: why nothing is asked about mentions, what is left out, and stages that
+are refused."""
 
 from __future__ import annotations
 
@@ -9,10 +10,11 @@ import pytest
 from rayner.data.schema import UNKNOWN, Document, Mention
 from rayner.data.writers import write_jsonl
 from rayner.errors import CorpusError, RecipeError
+from rayner.runtime.corpora import context_pairs
 from rayner.runtime.corpora.context_pairs import Generated, Labelled, contexts
 from rayner.runtime.corpora.rank import rank
 from rayner.tasks.checkpoint import save_checkpoint
-from tests.tasks.small import built, tagger
+from tests.tasks.small import built, marked, tagger
 
 
 @pytest.mark.parametrize(
@@ -43,3 +45,15 @@ def test_a_stage_with_contexts_of_its_own_labels_none(tmp_path: Path) -> None:
         contexts([tmp_path / "a.jsonl"], tmp_path / "out", Labelled(pipeline))
     with pytest.raises(RecipeError, match=r"stages\.0\.context: is not read"):
         rank([tmp_path / "a.jsonl"], pipeline)
+
+
+def test_texts_that_are_left_out_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = [marked("[PER:Ada] left. It rained.", "a"), marked("[PER:Bob] ran. It poured.", "b")]
+    write_jsonl(asked, tmp_path / "a.jsonl")
+    write_jsonl([Document("other", "Bob ran.")], tmp_path / "other.jsonl")
+    read: list[object] = []
+    read_unit = context_pairs.read_unit
+    monkeypatch.setattr(context_pairs, "read_unit", lambda unit: read.append(unit) or read_unit(unit))
+    leave_out = [tmp_path / "other.jsonl"]
+    counts = contexts([tmp_path / "a.jsonl"], tmp_path / "out", Generated(), leave_out=leave_out)
+    assert (counts["left_out"], counts["rows"], len(read)) == (1, 2, 1)

@@ -118,15 +118,14 @@ def _contexts(
     started = time.monotonic()
     corpus = CountedCorpus(paths)
     _guard(out)
+    texts = list(_texts(leave_out)) if leave_out else []
     counts: Counter[str] = Counter()
     result: dict[str, Any] = {}
     if isinstance(source, Labelled):
         rows = labelled_rows(corpus, source, out, seed, fresh, workers, counts)
     else:
-        rows, result = _generated_rows(corpus, source, leave_out, out, seed, counts)
-    left_out: Counter[str] = Counter()
-    if leave_out:
-        rows, left_out = without_leaks(rows, _texts(leave_out))
+        rows, result = _generated_rows(corpus, source, texts, out, seed, counts)
+    rows, left_out = without_leaks(rows, texts)
     shown = {
         "rows": len(rows),
         "relevant": sum(row.relevant for row in rows),
@@ -196,7 +195,7 @@ def _why_no_request(mentions: int, counts: Counter[str]) -> tuple[str, str]:
 def _generated_rows(
     corpus: CountedCorpus,
     source: Generated,
-    leave_out: Sequence[Path],
+    texts: Sequence[tuple[str, str]],
     out: Path,
     seed: int,
     counts: Counter[str],
@@ -206,11 +205,11 @@ def _generated_rows(
     requests = context_requests(drawn.passed(source_sentences(corpus, counts)), kinds, seed)
     corpus.sentences = drawn.seen
     # Before they are sent: what would be left out in the end is not paid for.
-    may_be_asked = _kept((request.sentence for request in requests), leave_out)
+    may_be_asked = _kept((request.sentence for request in requests), texts)
     counts["requests left out"] = may_be_asked.count(False)
     requests = list(compress(requests, may_be_asked))
     counts["requests"] = len(requests)
-    sentences = list(compress(drawn.sentences, _kept((s.text for s in drawn.sentences), leave_out)))
+    sentences = list(compress(drawn.sentences, _kept((s.text for s in drawn.sentences), texts)))
     answers: Sequence[str | None]
     result: dict[str, Any] = {}
     if source.endpoint is None:
@@ -224,7 +223,7 @@ def _generated_rows(
         if result["texts"]:
             return [], result
     positives, judged = positive_rows(requests, answers)
-    positives = list(compress(positives, _kept((row.context for row in positives), leave_out)))
+    positives = list(compress(positives, _kept((row.context for row in positives), texts)))
     negatives, drawn_counts = negative_rows(positives, sentences, seed)
     counts.update(judged)
     counts.update({f"negatives {name}": count for name, count in drawn_counts.items()})
@@ -251,12 +250,10 @@ def _ask(
     return given
 
 
-def _kept(texts: Iterable[str], leave_out: Sequence[Path]) -> list[bool]:
-    """Which texts occur in none of the corpora that are left out."""
-    rows = [ContextRow(text, text, True) for text in texts]
-    if not leave_out:
-        return [True] * len(rows)
-    kept = {row.sentence for row in without_leaks(rows, _texts(leave_out))[0]}
+def _kept(given: Iterable[str], texts: Sequence[tuple[str, str]]) -> list[bool]:
+    """Which of the given sentences and contexts occur in none of the texts that are left out."""
+    rows = [ContextRow(text, text, True) for text in given]
+    kept = {row.sentence for row in without_leaks(rows, texts)[0]}
     return [row.sentence in kept for row in rows]
 
 
