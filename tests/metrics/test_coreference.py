@@ -90,6 +90,27 @@ def test_of_all_mentions_it_is_b_cubed(one: list[int], other: list[int]) -> None
     assert library["recall"] == pytest.approx(sums["right"] / max(1, sums["gold"]))
 
 
+@given(LABELS, LABELS, st.integers(0, 3))
+def test_of_some_mentions_it_is_the_sum_over_them(one: list[int], other: list[int], step: int) -> None:
+    gold, found = (chains_of(_labelled(labels)) for labels in (one, other))
+
+    def counted(at: tuple[int, int]) -> bool:
+        return at[0] % 4 >= step
+
+    def shares(of: Any, others: Any) -> list[float]:
+        chain_of = {at: set(chain) for chain in others for at in chain}
+        places = [(at, set(chain)) for chain in of for at in chain if counted(at)]
+        return [len(chain & chain_of.get(at, set())) / len(chain) for at, chain in places]
+
+    precisions, recalls = shares(found, gold), shares(gold, found)
+    assert of_mentions(gold, found, counted) == {
+        "correct": sum(precisions),
+        "right": sum(recalls),
+        "predicted": len(precisions),
+        "gold": len(recalls),
+    }
+
+
 def _labelled(labels: Sequence[int]) -> Document:
     mentions = tuple(Mention(i, i + 1, "mention", chain=str(label)) for i, label in enumerate(labels))
     return Document("d", "x" * len(labels), mentions)

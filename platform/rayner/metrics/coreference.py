@@ -82,17 +82,19 @@ def of_mentions(
         `correct`, the sum of precisions over `predicted` mentions; `right`, that of recalls over `gold` ones.
     """
     gold_of, predicted_of = (
-        {at: set(chain) for chain in chains for at in chain} for chains in (gold, predicted)
+        {at: number for number, chain in enumerate(chains) for at in chain} for chains in (gold, predicted)
     )
+    both = Counter((predicted_of[at], gold_of[at]) for at in predicted_of.keys() & gold_of.keys())
+    of_predicted, of_gold = (Counter(of.values()) for of in (predicted_of, gold_of))
     sums = {"correct": 0.0, "right": 0.0, "predicted": 0.0, "gold": 0.0}
     for at, chain in predicted_of.items():
         if counted(at):
             sums["predicted"] += 1
-            sums["correct"] += len(chain & gold_of.get(at, set())) / len(chain)
+            sums["correct"] += both[chain, gold_of.get(at, -1)] / of_predicted[chain]
     for at, chain in gold_of.items():
         if counted(at):
             sums["gold"] += 1
-            sums["right"] += len(chain & predicted_of.get(at, set())) / len(chain)
+            sums["right"] += both[predicted_of.get(at, -1), chain] / of_gold[chain]
     return sums
 
 
