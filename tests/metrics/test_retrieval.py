@@ -42,3 +42,14 @@ def test_of_equally_near_ones_those_of_the_group_come_last() -> None:
 
 def test_vectors_whose_group_has_no_other_have_no_rank() -> None:
     assert [len(ranks) for ranks in reciprocal_ranks(np.eye(3), np.arange(3), np.arange(3))] == [0, 0]
+
+
+def test_vectors_that_are_no_numbers_find_nobody() -> None:
+    groups, apart = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
+    vectors = np.eye(4)[[0, 0, 1, 1]]
+    vectors[1] = np.nan
+    for rows, ranks in ((vectors, [1 / 3, 1 / 3, 1 / 2, 1 / 2]), (np.full((4, 4), np.inf), [1 / 3] * 4)):
+        with np.errstate(invalid="ignore"):
+            assert reciprocal_ranks(rows, groups, apart)[0].tolist() == ranks
+    found = reciprocal_ranks(np.full((4, 4), np.nan), groups, apart)
+    assert [one.tolist() for one in found] == [[1 / 3] * 4, [1 / 2] * 4]

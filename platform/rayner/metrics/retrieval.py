@@ -13,7 +13,8 @@ def reciprocal_ranks(
 ) -> tuple[np.ndarray, np.ndarray]:
     """One over the rank of the nearest other vector of the same group, for each vector that has one.
 
-    All other vectors are candidates, by cosine; of equally near ones those of the group come last.
+    All other vectors are candidates, by cosine; of equally near ones those of the group come last, and of
+    those whose cosine is no number.
 
     Args:
         vectors: [N, D].
@@ -30,14 +31,15 @@ def reciprocal_ranks(
     at_once = max(1, _CELLS // max(1, len(unit)))
     for begin in range(0, len(unit), at_once):
         rows = np.arange(begin, min(begin + at_once, len(unit)))
+        own = np.arange(len(rows)), rows
         scores = unit[rows] @ unit.T
-        scores[np.arange(len(rows)), rows] = -np.inf
         same = groups[rows][:, None] == groups
-        same[np.arange(len(rows)), rows] = False
+        same[own] = False
         best = np.where(same, scores, -np.inf).max(1)
-        # A vector's own cell is -inf: it counts only where there is no other of the group.
         ranked = same.any(1)
-        nearer = (scores >= best[:, None]) & ~same
+        # Not `>=`: vectors that are no numbers would each be the nearest of their group.
+        nearer = ~(scores < best[:, None]) & ~same
+        nearer[own] = False
         found.append(1 / (1 + nearer.sum(1))[ranked])
         nearer &= apart[rows][:, None] != apart
         found_apart.append(1 / (1 + nearer.sum(1))[ranked])
