@@ -39,7 +39,30 @@ class Gaussians(NamedTuple):
         return (math.log(2 * math.pi * math.e) + self.variance.log()).mean(1) / 2
 
 
-def divergences(anchors: Gaussians, candidates: Gaussians) -> Tensor:
+class Candidates(NamedTuple):
+    """Gaussians that many others are held against, as `divergences` reads them, float64."""
+
+    centre: Tensor
+    """[D] the mean of the means"""
+    turned: Tensor
+    """[4 D + 2, C]"""
+
+    @classmethod
+    def of(cls, candidates: Gaussians) -> Candidates:
+        """Those of Gaussians; gradients go through."""
+        mean, variance = (part.double() for part in candidates)
+        with torch.autocast(mean.device.type, enabled=False):
+            # Divergences do not change when all means move by as much: near zero, less of them cancels.
+            centre = mean.detach().mean(0) if len(mean) else mean.new_zeros(mean.shape[1])
+            mean = mean - centre
+            precision = 1 / variance
+            weighted = precision * mean
+            constant = (weighted * mean).sum(1, keepdim=True)
+            parts = [variance + mean**2, precision, mean, weighted, torch.ones_like(constant), constant]
+            return cls(centre, torch.cat(parts, 1).T)
+
+
+def divergences(anchors: Gaussians, candidates: Gaussians | Candidates) -> Tensor:
     """The mean of KL(a || c) and KL(c || a), [A, C], in float32 at least, also under autocast (equation 3).
 
     The determinants cancel, and 4 d + 2 D = sum of va / vc + vc / va + (ma - mc)^2 (1 / va + 1 / vc) is one
@@ -48,26 +71,14 @@ def divergences(anchors: Gaussians, candidates: Gaussians) -> Tensor:
     float64, without which those of variance 1e-6 were off by more than 10 nats.
     """
     dtype = torch.promote_types(anchors.mean.dtype, torch.float32)
-    mean, variance, other_mean, other_variance = (part.double() for part in (*anchors, *candidates))
+    centre, turned = Candidates.of(candidates) if isinstance(candidates, Gaussians) else candidates
+    mean, variance = (part.double() for part in anchors)
     with torch.autocast(mean.device.type, enabled=False):
-        # Divergences do not change when all means move by as much: near zero, less of them cancels.
-        centre = other_mean.detach().mean(0) if len(other_mean) else 0
-        mean, other_mean = mean - centre, other_mean - centre
-        precision, other_precision = 1 / variance, 1 / other_variance
-        weighted, other_weighted = precision * mean, other_precision * other_mean
+        mean = mean - centre
+        precision = 1 / variance
+        weighted = precision * mean
         constant = (weighted * mean).sum(1, keepdim=True) - 2 * mean.shape[1]
-        other_constant = (other_weighted * other_mean).sum(1, keepdim=True)
-        ones, other_ones = torch.ones_like(constant), torch.ones_like(other_constant)
-        left = [precision, variance + mean**2, -2 * weighted, -2 * mean, constant, ones]
-        right = [
-            other_variance + other_mean**2,
-            other_precision,
-            other_mean,
-            other_weighted,
-            other_ones,
-            other_constant,
-        ]
-        turned = torch.cat(right, 1).T
+        left = [precision, variance + mean**2, -2 * weighted, -2 * mean, constant, torch.ones_like(constant)]
         # In parts, so that the pairs are in memory in float64 only some at once.
         rows = (torch.cat(left, 1) / 4).split(_ROWS_AT_ONCE)
         return torch.cat([(part @ turned).to(dtype) for part in rows])

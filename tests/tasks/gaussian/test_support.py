@@ -125,11 +125,13 @@ def test_many_neighbours_are_held_against_words_a_part_at_a_time(
     model = built(task).eval()
     with torch.no_grad():
         task.fit(model, corpus())
-    predictor = task.predictor(model)
-    assert predictor is not None
-    whole = list(predict(predictor, corpus()))
-    monkeypatch.setattr(neighbours, "_AT_ONCE", 7)
-    parts = list(predict(predictor, corpus()))
+    found = []
+    for at_once in (1 << 14, 7):
+        monkeypatch.setattr(neighbours, "_AT_ONCE", at_once)
+        predictor = task.predictor(model)
+        assert predictor is not None
+        found.append(list(predict(predictor, corpus())))
+    whole, parts = found
     assert list(map(spans, parts)) == list(map(spans, whole))
     one, other = ([m.score or 0.0 for d in answers for m in d.mentions] for answers in (whole, parts))
     assert one == pytest.approx(other, abs=1e-4)

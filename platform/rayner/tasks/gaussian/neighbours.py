@@ -16,7 +16,7 @@ from rayner.data.batches import COST_OF_A_FORWARD, tokens_per_batch_of
 from rayner.data.schema import Document, story_of
 from rayner.data.string_hashes import number_of
 from rayner.errors import CheckpointError
-from rayner.losses.gaussian import Gaussians, divergences
+from rayner.losses.gaussian import Candidates, Gaussians, divergences
 from rayner.tasks.checkpoint_files import HINT
 from rayner.tasks.document_windows import TextWindow
 from rayner.tasks.tagger.tags import TagPredictor, Tags, TagTask
@@ -127,6 +127,8 @@ class Neighbours:
         self._tags = TagPredictor(task, model, labels)
         device = next(model.parameters()).device
         self._support = Support(*(part.to(device) for part in support))
+        parts = self._support.rows.split(_AT_ONCE)
+        self._candidates = [Candidates.of(Gaussians.of(rows)) for rows in parts]
         self.names = task.names
         types = [task.names.index(label.partition("-")[2]) for label in labels[1:]]
         self._type_of = torch.tensor(types, device=device)
@@ -171,9 +173,9 @@ class Neighbours:
         words = Gaussians(*(part.float() for part in words))
         nearest = words.mean.new_full((len(words.mean), len(self._labels)), torch.inf)
         outside = words.mean.new_full((len(words.mean), len(support.known)), torch.inf)
-        columns = (support.rows, support.labels, support.groups, support.sets)
-        for rows, labels, others, sets in zip(*(part.split(_AT_ONCE) for part in columns), strict=True):
-            far = divergences(words, Gaussians.of(rows))
+        columns = (part.split(_AT_ONCE) for part in (support.labels, support.groups, support.sets))
+        for candidates, labels, others, sets in zip(self._candidates, *columns, strict=True):
+            far = divergences(words, candidates)
             if self._apart:
                 far = far.masked_fill(groups[:, None] == others, torch.inf)
             nearest.scatter_reduce_(1, labels.expand_as(far), far, "amin")
