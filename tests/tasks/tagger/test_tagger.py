@@ -17,6 +17,7 @@ from rayner.tasks.base import Progress
 from rayner.tasks.checkpoint import load_checkpoint, save_checkpoint
 from rayner.tasks.predict import predict
 from rayner.tasks.predictor_options import Options
+from rayner.tasks.tagger import task as module
 from rayner.tasks.tagger.tags import Tags
 from tests.tasks.small import built, collated, corpus, found, marked, recognizer, spans, tagger, trained
 
@@ -174,6 +175,16 @@ def test_decoding_changes_nothing_where_the_model_is_sure() -> None:
     constrained = tagger(decoding="constrained", windows={"length": 16, "overlap": 5})
     model = trained(task, documents)
     assert list(map(spans, found(constrained, model, documents))) == list(map(spans, documents))
+
+
+def test_a_long_document_is_read_for_a_temperature_as_far_as_words_are_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    task = tagger(calibration="temperature", windows={"length": 16, "overlap": 5})
+    (long,) = corpus(["[PER:Ada] wrote to [ORG:Acme] . " * 40])
+    monkeypatch.setattr(module, "CALIBRATION_WORDS", 20)
+    _, labels = task._known_words(built(task).eval(), [long, long])
+    assert 20 <= len(labels) < 40
 
 
 def test_a_temperature_changes_probabilities_and_no_label(tmp_path: Path) -> None:

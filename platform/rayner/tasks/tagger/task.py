@@ -99,10 +99,11 @@ class TaggerTask(TagTask[TaggerRecipe]):
         """The logits [N, C] and the labels [N] of words whose label is known; the same on all workers."""
         rows: list[dict[str, Any]] = []
         words = 0
-        for number in np.random.default_rng(self.recipe.seed).permutation(len(dev)):
-            for row in self.examples([dev[number]]):
-                rows.append(row)
-                words += len(row["labels"])
+        drawn = np.random.default_rng(self.recipe.seed).permutation(len(dev))
+        # Not a document at a time: a novel is longer than what is asked for.
+        for row in self.examples(dev[number] for number in drawn):
+            rows.append(row)
+            words += len(row["labels"])
             if words >= CALIBRATION_WORDS:
                 break
         lengths = np.array([row["length"] for row in rows], dtype=np.int64)
