@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import pytest
 
 from rayner.data.schema import Document
 from rayner.data.writers import write_jsonl
-from rayner.errors import IndexFolderError, InputError, RecipeError
+from rayner.errors import InputError, RecipeError
 from rayner.runtime.corpora import rank as ranking
 from rayner.runtime.corpora.context_pairs import Generated, contexts
 from rayner.runtime.corpora.convert import convert, label
@@ -93,14 +92,14 @@ def test_a_ranking_that_cannot_be_written_is_refused_before_any_work(
         rank([tmp_path / "in.jsonl"], tmp_path / "no checkpoint", tmp_path / "new/out")
 
 
-@pytest.mark.parametrize("module", [ranking, indexes])
-def test_a_place_at_a_uri_is_opened_before_any_work(module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    @contextmanager
-    def closed(*given: Any) -> Iterator[None]:
+@pytest.mark.parametrize(("module", "opens"), [(ranking, "worked_on"), (indexes, "check_target")])
+def test_a_place_at_a_uri_is_opened_before_any_work(
+    module: Any, opens: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def closed(*given: Any) -> None:
         raise InputError("s3://tests/out", "there is no such bucket", "name one")
-        yield
 
-    monkeypatch.setattr(module, "worked_on", closed)
+    monkeypatch.setattr(module, opens, closed)
     work = rank if module is ranking else lambda paths, best, out: indexes.build(best, paths, out)
     with pytest.raises(InputError, match="no such bucket"):
         work([Path("in.jsonl")], Path("no checkpoint"), Path("s3://tests/out"))
@@ -135,19 +134,6 @@ def test_the_lock_of_another_command_gives_no_folder_to_a_training(tmp_path: Pat
     (tmp_path / "result.json").write_text("mine")
     with pytest.raises(InputError, match=r"would replace: result\.json; name another folder"):
         train(toy_recipe(), tmp_path, workers=0)
-
-
-def test_an_index_at_a_uri_beside_other_things_is_refused_before_any_work(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    @contextmanager
-    def fetched(*given: Any) -> Iterator[tuple[Path, None]]:
-        yield tmp_path, None
-
-    (tmp_path / "notes.txt").touch()
-    monkeypatch.setattr(indexes, "worked_on", fetched)
-    with pytest.raises(IndexFolderError, match=r"holds 'notes\.txt' and no index"):
-        indexes.build(Path("no checkpoint"), [Path("kb.jsonl")], Path("s3://tests/out"))
 
 
 def test_an_error_of_reading_is_not_told_of_the_output(tmp_path: Path) -> None:
