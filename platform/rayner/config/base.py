@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
@@ -54,13 +55,19 @@ class Settings(BaseModel):
     @classmethod
     def _no_boolean_is_a_number(cls, value: Any, info: ValidationInfo) -> Any:
         # Pydantic takes true for 1.
-        kinds = _kinds_of(cls.model_fields[info.field_name or ""].annotation)
-        if kinds & {int, float} and not kinds & {bool, Any}:
+        if info.field_name in _numbers_of(cls):
             several = value.values() if isinstance(value, dict) else value
             for one in several if isinstance(value, (dict, list, tuple)) else [value]:
                 if isinstance(one, bool):
                     raise ValueError(f"{str(one).lower()} is no number")
         return value
+
+
+@cache
+def _numbers_of(settings: type[BaseModel]) -> frozenset[str]:
+    """The fields that hold numbers and never a boolean."""
+    kinds = {name: _kinds_of(field.annotation) for name, field in settings.model_fields.items()}
+    return frozenset(name for name, of in kinds.items() if of & {int, float} and not of & {bool, Any})
 
 
 def _kinds_of(annotation: Any) -> set[Any]:

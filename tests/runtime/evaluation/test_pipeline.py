@@ -137,6 +137,7 @@ def test_what_was_evaluated_lies_in_the_folder_and_is_shown(
     assert LACKING in printed
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_without_entities_nothing_is_said_of_them(folder: Path) -> None:
     out = folder / "without"
     metrics = evaluate(folder / "pipeline.yaml", folder / "unlinked.parquet", device="cpu", out=out)
@@ -204,6 +205,7 @@ def test_answers_of_one_evaluation_never_lie_beside_what_another_found(
         evaluate(folder / "recognizer", folder / "gold.parquet", out=out)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_an_evaluation_takes_the_place_of_another_and_of_nothing_else(folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     evaluate(folder / "pipeline.yaml", folder / "gold.parquet", out=out, intervals=False)

@@ -6,7 +6,7 @@ import shutil
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -41,16 +41,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def own_run(run: Path, tmp_path: Path) -> Path:
     """A copy of the run, to damage."""
     return Path(shutil.copytree(run, tmp_path / "run"))
-
-
-@pytest.fixture
-def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Figures are made up to their drawing, which takes matplotlib most of the time of a report."""
-
-    def put_in_place(figure: Figure, file: TextIO, **_options: Any) -> None:
-        file.write("<svg></svg>")
-
-    monkeypatch.setattr(Figure, "savefig", put_in_place)
 
 
 class Page(HTMLParser):
@@ -236,6 +226,7 @@ def test_scores_are_held_against_what_is_right(own_run):
     assert "mean score" in text
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_resumed_log_with_a_cut_line_is_read(tmp_path):
     run = tmp_path / "run"
     run.mkdir()
@@ -352,6 +343,7 @@ def test_scores_of_mentions_that_are_no_probabilities_are_left_out(own_run):
     assert "Left out: no prediction has a probability" in read(report(own_run)).text
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_metrics_of_another_task_are_listed(tmp_path):
     run = tmp_path / "run"
     (run / "best").mkdir(parents=True)
@@ -377,6 +369,7 @@ def test_metrics_of_another_shape_are_left_out_and_say_why(own_run):
         assert f"Left out: best/metrics.json{where}" in read(report(own_run)).text
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_report_lies_in_the_run_unless_told_otherwise(run):
     assert report(run) == run / "report.html"
 

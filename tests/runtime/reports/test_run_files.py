@@ -30,6 +30,7 @@ def test_lines_of_the_log_that_are_no_records_are_counted(tmp_path: Path) -> Non
     assert ([row["step"] for row in steps], [row["step"] for row in evaluations], unread) == ([1], [2], 7)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_report_replaces_pages_alone(tmp_path: Path) -> None:
     run = tmp_path / "run"
     write_run(run)
@@ -44,6 +45,7 @@ def test_a_report_replaces_pages_alone(tmp_path: Path) -> None:
     assert page.stat().st_size > 1000
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_full_disk_leaves_the_page_that_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_run(tmp_path / "run")
     page = report(tmp_path / "run")

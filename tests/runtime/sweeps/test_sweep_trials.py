@@ -179,6 +179,7 @@ def test_a_browser_shows_the_page_of_a_sweep_without_a_network(
     assert visit.complaints == []
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_page_of_a_sweep_has_all_plots_and_all_trials(plan: Plan) -> None:
     fill(plan)
     page = Page(report(plan.out).read_text())
@@ -189,6 +190,7 @@ def test_the_page_of_a_sweep_has_all_plots_and_all_trials(plan: Plan) -> None:
     assert "mathdefault" not in page.text
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_page_of_a_sweep_that_held_nothing_out_says_what_the_winner_scores(plan: Plan) -> None:
     fill(plan)
     winner = {"checkpoint": "winner/best", "seed": 3, "seconds": 1.0, "score": {"f1": 0.8712}}
@@ -202,6 +204,7 @@ def test_the_page_of_a_sweep_that_held_nothing_out_says_what_the_winner_scores(p
     assert "85.3" in text
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_page_of_a_winner_that_failed_says_so(plan: Plan) -> None:
     fill(plan)
     winner = {"checkpoint": None, "seed": 3, "seconds": None, "score": {}, "error": "step 3: a <bad> loss"}
@@ -297,6 +300,7 @@ def test_an_interval_is_that_of_the_development_items(plan: Plan) -> None:
     assert _doubt(alone, best, [best, *others]) == {"interval": [0.7, 0.85], "within_interval": 1}
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_page_says_how_many_trials_the_development_items_do_not_tell_apart(plan: Plan) -> None:
     fill(plan)
     winner = {"checkpoint": "winner/best", "seed": 3, "seconds": 1.0, "score": {"f1": 0.8712}}
@@ -305,6 +309,7 @@ def test_the_page_says_how_many_trials_the_development_items_do_not_tell_apart(p
     assert "within its 95 % interval1 other70.0 to 85.0" in text
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_trial_has_the_name_of_its_settings(plan: Plan) -> None:
     settings = {"training.learning_rate": 0.1, "model.scheme": "BIO"}
     plan = replace(plan, fixed=frozenset({"model.scheme"}))
