@@ -197,8 +197,9 @@ def test_paths_of_this_machine_stay_what_they_are(tmp_path: Path) -> None:
 
 
 def test_a_uri_at_which_nothing_can_be_written_is_to_be_corrected(storage: Storage) -> None:
-    with pytest.raises(InputError, match=r"is no URI that can be written to \(.*\); correct it"):
+    with pytest.raises(InputError, match=r"is no URI that can be written to \(.*\); correct it") as raised:
         store_at("s3://tests/a//b")
+    assert raised.value.where == "s3://tests/a//b"
 
 
 @pytest.mark.parametrize(

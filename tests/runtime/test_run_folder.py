@@ -96,13 +96,17 @@ def test_a_ranking_that_cannot_be_written_is_refused_before_any_work(
 def test_a_place_at_a_uri_is_opened_before_any_work(
     module: Any, opens: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def closed(*given: Any) -> None:
+    opened: list[Any] = []
+
+    def closed(out: Path, *given: Any) -> None:
+        opened.append(out)
         raise InputError("s3://tests/out", "there is no such bucket", "name one")
 
     monkeypatch.setattr(module, opens, closed)
     work = rank if module is ranking else lambda paths, best, out: indexes.build(best, paths, out)
     with pytest.raises(InputError, match="no such bucket"):
         work([Path("in.jsonl")], Path("no checkpoint"), Path("s3://tests/out"))
+    assert opened == [Path("s3://tests/out")]
 
 
 @pytest.mark.parametrize("name", ["recipe.yaml", "log.jsonl", "best/mine.txt", "last/mine.txt"])

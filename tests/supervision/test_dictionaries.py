@@ -330,8 +330,9 @@ def test_a_header_may_be_in_quotes(tmp_path: Path) -> None:
     ],
 )
 def test_broken_dictionaries_say_where(tmp_path: Path, name: str, content: str | bytes, message: str) -> None:
-    with pytest.raises(CorpusError, match=message):
+    with pytest.raises(CorpusError, match=message) as raised:
         read_dictionary(write(tmp_path, name, content))
+    assert raised.value.where.startswith(str(tmp_path / name))
 
 
 def test_a_name_in_quotes_may_hold_a_line_end_and_is_closed(tmp_path: Path) -> None:

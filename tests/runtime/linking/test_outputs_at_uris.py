@@ -55,3 +55,4 @@ def test_a_folder_is_refused_before_the_work(
     ):
         with pytest.raises(InputError, match=r"names\.jsonl: is a folder; name a file in it"):
             write()
+    assert list(storage.objects("outputs/names.jsonl")) == ["outputs/names.jsonl/x"]
