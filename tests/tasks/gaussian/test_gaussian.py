@@ -148,34 +148,19 @@ def test_neighbours_find_the_mentions_that_it_learned() -> None:
     assert all(0 < m.score <= 1 for d in answers for m in d.mentions if m.score is not None)
 
 
-def neighbours_of(document: Document) -> Any:
-    """What finds mentions by the words of one document."""
+def test_a_document_is_no_neighbour_of_itself() -> None:
     task = gaussian()
-    model = built(task).eval()
+    model, (document, *_) = built(task).eval(), corpus()
     with torch.no_grad():
         task.fit(model, [document])
-    return task.predictor(model)
-
-
-@pytest.mark.parametrize("group", [None, "0"])
-def test_a_document_is_no_neighbour_of_itself(group: str | None) -> None:
-    document = replace(corpus()[0], document_id="0", group=group)
-    predictor = neighbours_of(document)
+    predictor = task.predictor(model)
+    assert predictor is not None
     (alone,) = predict(predictor, [document])
     assert not alone.mentions
-    (twin,) = predict(predictor, [replace(document, document_id="twin", group=None)])
+    (twin,) = predict(predictor, [replace(document, document_id="twin")])
     assert spans(twin) == spans(document)
-    (of_group,) = predict(predictor, [replace(document, document_id="twin", group=group)])
-    assert spans(of_group) == (set() if group else spans(document))
-
-
-@pytest.mark.parametrize("group", [None, "0"])
-def test_a_text_with_the_id_of_a_document_of_dev_by_chance_is_not_of_its_group(group: str | None) -> None:
-    document = replace(corpus()[0], document_id="0", group=group)
-    predictor = neighbours_of(document)
-    # As strings get their ids.
-    one, other = predict(predictor, [Document(str(at), f"{document.text} It rained.") for at in range(2)])
-    assert spans(one) == spans(other) != set()
+    (of_group,) = predict(predictor, [replace(document, document_id="twin", group=document.document_id)])
+    assert not of_group.mentions
 
 
 def test_a_dev_in_which_nothing_can_be_found_is_told_once(caplog: pytest.LogCaptureFixture) -> None:

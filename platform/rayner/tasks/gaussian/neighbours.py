@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from rayner.data.batches import COST_OF_A_FORWARD, tokens_per_batch_of
-from rayner.data.schema import Document
+from rayner.data.schema import Document, story_of
 from rayner.data.string_hashes import number_of
 from rayner.errors import CheckpointError
 from rayner.losses.gaussian import Candidates, Gaussians, divergences
@@ -72,13 +72,8 @@ class Support(NamedTuple):
 
 
 def group_of(document: Document) -> int:
-    """A number for a document's group (book, patient), or for the document: its id and its text.
-
-    Not for the id alone: texts without ids are counted from "0", as the documents of dev may be.
-    """
-    if document.group is not None:
-        return number_of(document.group)
-    return number_of(f"{document.document_id}\n{document.text}")
+    """A number for a document's group (book, patient), or for the document."""
+    return number_of(story_of(document))
 
 
 def encoded(task: TagTask[Any], model: nn.Module, windows: Sequence[TextWindow]) -> Gaussians:

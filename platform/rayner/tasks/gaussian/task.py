@@ -169,8 +169,8 @@ class GaussianTask(TagTask[GaussianRecipe]):
 
     def _tell_of_one_group(self, dev: Sequence[Document], group: int) -> None:
         """Warn that nothing is found in the group that all neighbours are of."""
-        stories = {group_of(document): story_of(document) for document in dev}
-        name = stories[group]
+        stories = {story_of(document): group_of(document) for document in dev}
+        name = next(story for story, number in stories.items() if number == group)
         if len(stories) == 1:
             is_drawn = self.recipe.corpus.dev_fraction > 0
             more = "raise corpus.dev_fraction" if is_drawn else "add another group to corpus.dev"
