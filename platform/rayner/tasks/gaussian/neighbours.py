@@ -127,8 +127,9 @@ class Neighbours:
         self._tags = TagPredictor(task, model, labels)
         device = next(model.parameters()).device
         self._support = Support(*(part.to(device) for part in support))
-        parts = self._support.rows.split(_AT_ONCE)
-        self._candidates = [Candidates.of(Gaussians.of(rows)) for rows in parts]
+        parts = [Gaussians.of(rows) for rows in self._support.rows.split(_AT_ONCE)]
+        # Prepared once they take four times as much memory more, which many would not have.
+        self._candidates = [Candidates.of(part) for part in parts] if len(parts) == 1 else parts
         self.names = task.names
         types = [task.names.index(label.partition("-")[2]) for label in labels[1:]]
         self._type_of = torch.tensor(types, device=device)
