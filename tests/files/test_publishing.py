@@ -286,24 +286,18 @@ def test_folders_that_are_empty_here_go(storage: Storage) -> None:
     assert aside.is_dir()
 
 
-def test_a_place_where_something_else_lies_is_not_worked_on(storage: Storage) -> None:
+def test_a_place_where_a_file_lies_is_not_worked_on(storage: Storage) -> None:
     objects = storage.store()
     obstore.put(objects, "taken/file", b"Ada")
-    obstore.put(objects, "taken/parts/part0.jsonl", b"Ada")
     published("taken/run")
-    for name, what in (
-        ("file", "is a file; name a folder"),
-        ("run/a.txt", "is a file; name a folder"),
-        ("parts", "holds 'part0.jsonl', which no command put in place there; name another folder"),
-    ):
+    for name in ("file", "run/a.txt"):
         before = storage.objects()
         with (
-            pytest.raises(InputError, match=f"{uri(f'taken/{name}')}: {what}"),
+            pytest.raises(InputError, match=f"{uri(f'taken/{name}')}: is a file; name a folder"),
             worked_on(Path(uri(f"taken/{name}")), "works", fresh=True),
         ):
             pass
         assert storage.objects() == before
-    assert local(uri("taken/parts/part0.jsonl")).read_text() == "Ada"
     # Marks of empty folders, and what a writer left that was killed before its first manifest, are nothing.
     boto3.client("s3").put_object(Bucket=BUCKET, Key="taken/marked/", Body=b"")
     obstore.put(objects, "taken/killed/_objects/1/x", b"half")
@@ -325,3 +319,11 @@ def test_a_file_is_not_written_where_a_folder_lies(storage: Storage) -> None:
         with file_at(Path(uri(name))) as path:
             path.write_text("Charles")
         assert local(uri(name)).read_text() == "Charles"
+
+
+def test_who_may_write_a_file_need_not_read_what_lies_there(storage: Storage) -> None:
+    storage.fault = lambda method, path: "403" if method in ("GET", "HEAD") else None
+    with file_at(Path(uri("dropped/x"))) as path:
+        path.write_text("Ada")
+    storage.works()
+    assert local(uri("dropped/x")).read_text() == "Ada"

@@ -64,4 +64,5 @@ def store_at(uri: str) -> Any:
             raise failure from None
         # No request was made that another try might answer.
         what = f"is no URI that can be written to ({first_line(error)[:200]})"
-        raise InputError(uri, what, "correct it") from None
+        hint = "correct it, or give by the environment what it needs, such as AZURE_STORAGE_ACCOUNT_NAME"
+        raise InputError(uri, what, hint) from None

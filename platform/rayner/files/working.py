@@ -16,7 +16,6 @@ from typing import Any
 from rayner.errors import InputError, RaynerError, StorageError
 from rayner.files.fetching import storage_failure, what_is_at
 from rayner.files.locks import LOCK, locked
-from rayner.files.manifests import OBJECTS
 from rayner.files.places import place_of
 from rayner.files.publishing import Publication, TakenOverError
 from rayner.files.uris import uri_of
@@ -39,14 +38,14 @@ def worked_on(
         keeps: whether what is put in place stays on this machine, too.
 
     Raises:
-        InputError, StorageError: at a URI, as `check_free`.
+        InputError, StorageError: at a URI, as `check_no_file`.
     """
     uri = uri_of(out)
     if uri is None:
         yield Path(out), None
         return
     publication = Publication(uri)
-    check_free(uri)
+    check_no_file(uri)
     with named_by_uri(publication), locked(publication.folder.parent / LOCK, doing, seconds):
         publication.open(fresh)
         try:
@@ -57,23 +56,16 @@ def worked_on(
                 shutil.rmtree(publication.folder, ignore_errors=True)
 
 
-def check_free(uri: str) -> None:
-    """Refuse a URI at which a folder would hide what lies there.
+def check_no_file(uri: str) -> None:
+    """Refuse a URI for a folder where an object lies, which would be taken for the folder.
 
     Raises:
-        InputError: a file, or something that no command put in place.
+        InputError: an object lies there.
         StorageError: the storage cannot be used.
     """
     found = what_is_at(place_of(uri))
-    if found is None:
-        return
-    if found.is_file:
+    if found is not None and found.is_file:
         raise InputError(uri, "is a file", "name a folder")
-    # What a writer has left that was killed before its first manifest is its own.
-    others = {name.partition("/")[0] for name in found.entries} - {OBJECTS} if found.write is None else ()
-    if others:
-        what = f"holds {min(others)!r}, which no command put in place there"
-        raise InputError(uri, what, "name another folder, or an empty one")
 
 
 def check_no_folder(out: Path) -> None:
@@ -83,8 +75,10 @@ def check_no_folder(out: Path) -> None:
         InputError: a folder lies there.
         StorageError: the storage cannot be used.
     """
-    uri = uri_of(out)
-    found = what_is_at(place_of(uri)) if uri is not None else None
+    uri, found = uri_of(out), None
+    # Who may write and not read is told nothing here; what is denied is said by the write.
+    with suppress(InputError):
+        found = what_is_at(place_of(uri)) if uri is not None else None
     if out.is_dir() or (found is not None and not found.is_file):
         raise InputError(f"--out {uri or out}", "is a folder", f"name a file in it, such as {out.name}/FILE")
 

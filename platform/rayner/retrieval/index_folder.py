@@ -21,8 +21,9 @@ from rayner.errors import IndexFolderError
 from rayner.files.fetching import is_there, local, names_in
 from rayner.files.folders import is_left_over, remove_folder, replace_folder
 from rayner.files.locks import LOCK, locked
+from rayner.files.publishing import Publication
 from rayner.files.uris import uri_of
-from rayner.files.working import check_free
+from rayner.files.working import check_no_file
 from rayner.retrieval.build import Encode, with_entities, without_entities
 from rayner.retrieval.entity_index import EntityIndex
 from rayner.retrieval.faiss_library import check_faiss
@@ -55,12 +56,14 @@ def check_target(folder: Path) -> None:
 
     Raises:
         IndexFolderError: it is a file, a folder that holds no index but is not empty, or not to be written.
-        InputError, StorageError: at a URI, as `check_free`.
+        InputError, StorageError: a URI that cannot be written to, or at which a file lies.
     """
     if (uri := uri_of(folder)) is not None:
-        check_free(uri)
+        # It asks for nothing, and refuses what has no conditional writes.
+        Publication(uri)
+        check_no_file(uri)
         names = names_in(folder)
-        if names and not any(map(_VERSION.fullmatch, names)):
+        if names and not any(_is_version_at_uri(folder, name) for name in names):
             what = f"holds {min(names)!r} and no index"
             raise IndexFolderError(uri, what, "name another folder, or an empty one")
         return
@@ -183,11 +186,18 @@ def _last(folder: Path, read: Callable[[Path], Any], file: str = "") -> Any:
 
 def _versions_at_uri(folder: Path, file: str) -> list[Path]:
     """The last version alone, fetched."""
-    for name in sorted(filter(_VERSION.fullmatch, names_in(folder)), key=int, reverse=True):
-        if {MANIFEST, ENTITIES} & names_in(folder / name):
-            path = local(folder / name / file)
-            return [path.parent if file else path]
-    return []
+    versions = (name for name in names_in(folder) if _is_version_at_uri(folder, name))
+    last = max(versions, key=int, default=None)
+    if last is None:
+        return []
+    # Where the file is missing, who reads the version says so.
+    one = file if file in names_in(folder / last) else ""
+    path = local(folder / last / one)
+    return [path.parent if one else path]
+
+
+def _is_version_at_uri(folder: Path, name: str) -> bool:
+    return bool(_VERSION.fullmatch(name) and {MANIFEST, ENTITIES} & names_in(folder / name))
 
 
 def _versions(folder: Path) -> list[Path]:

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import obstore
 import pytest
 import torch
 
@@ -258,6 +259,20 @@ def test_of_an_index_at_a_uri_no_more_is_fetched_than_is_read(
     assert open_index(index).version == describe_index(index)["version"] == 2
     with pytest.raises(IndexFolderError, match="s3://tests/indexes/none: no such folder"):
         open_index(Path(f"s3://{BUCKET}/indexes/none"))
+
+
+def test_at_a_uri_as_here_a_version_is_one_by_its_files(storage: Storage, tmp_path: Path) -> None:
+    store = storage.store()
+    for key in ("dated/20260101/a.jsonl", "plain/part0.jsonl", "damaged/000001/entities.arrow"):
+        obstore.put(store, f"versions/{key}", b"x")
+    at = Path(f"s3://{BUCKET}/versions")
+    before = storage.objects()
+    for name, first in (("dated", "20260101"), ("plain", "part0.jsonl")):
+        with pytest.raises(IndexFolderError, match=f"holds '{first}' and no index"):
+            build(tmp_path, [tmp_path], at / name)
+    with pytest.raises(IndexFolderError, match=r"index\.json: is missing"):
+        describe_index(at / "damaged")
+    assert storage.objects() == before
 
 
 @pytest.fixture

@@ -43,8 +43,7 @@ def convert(
     for path in inputs:
         if real_path(path) in written:
             raise KnowledgeBaseError(f"--out {out}", f"would overwrite the input {path}", "name another file")
-    for path in (out, rejects):
-        check_no_folder(path)
+    check_no_folder(out)
     base = read_knowledge_base(inputs, format, columns, max_aliases)
     if base.parents:
         base.ignored["parent"] += sum(map(len, base.parents.values()))
