@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rayner.data.readers import Reading, Unit, files, find_parts, find_units, read_unit
+from rayner.data.readers import FileUnit, Reading, files, find_parts, find_units, read_unit
 from rayner.data.readers.base import Reject
 from rayner.errors import FileError
 
@@ -23,7 +23,7 @@ lines = st.one_of(
 )
 
 
-def in_parts(unit: Unit) -> Reading:
+def in_parts(unit: FileUnit) -> Reading:
     """What the parts hold, one after another; ids that several parts have are not looked at."""
     read = [read_unit(part) for part in find_parts(unit)]
     whole = Reading()
@@ -44,7 +44,7 @@ def test_parts_of_json_lines_are_the_file(
     path = tmp_path / "in.jsonl"
     rows = [row for number, row in enumerate(rows) if "document_id" not in row or row not in rows[:number]]
     path.write_text("\ufeff" * marked + "\n".join(rows) + "\n" * ended, "utf-8", newline="")
-    unit = Unit("jsonl", (str(path),), "in")
+    unit = FileUnit("jsonl", (str(path),), "in")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(files, "PART_BYTES", size)
         parts, found = find_parts(unit), in_parts(unit)
@@ -70,7 +70,7 @@ def test_a_line_that_is_not_text_is_one_reject_in_parts_too(
     good = [json.dumps({"document_id": f"d{i}", "text": "x"}).encode() for i in range(20)]
     path.write_bytes(b"\n".join([*good[:12], b'{"text": "\xff"}', *good[12:]]))
     monkeypatch.setattr(files, "PART_BYTES", 100)
-    unit = Unit("jsonl", (str(path),), "in")
+    unit = FileUnit("jsonl", (str(path),), "in")
     hint = "convert it to UTF-8, for example with iconv -f latin1 -t utf-8"
     for found in (in_parts(unit), read_unit(unit)):
         assert found.rejects == [Reject(f"{path}:13", "byte 0xff is not UTF-8", hint)]
@@ -99,13 +99,13 @@ def test_a_packed_file_is_one_part(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     path = tmp_path / "in.jsonl.gz"
     path.write_bytes(b"x" * 1000)
     monkeypatch.setattr(files, "PART_BYTES", 10)
-    unit = Unit("jsonl", (str(path),), "in")
+    unit = FileUnit("jsonl", (str(path),), "in")
     assert find_parts(unit) == [unit]
 
 
 @pytest.mark.parametrize("format", ["jsonl", "parquet", "pubtator", "text"])
 def test_a_file_that_cannot_be_read_is_no_reject(tmp_path: Path, format: str) -> None:
-    unit = Unit(format, (str(tmp_path / "gone"),), "gone")
+    unit = FileUnit(format, (str(tmp_path / "gone"),), "gone")
     with pytest.raises(FileError, match="gone: "):
         read_unit(unit)
     if format != "parquet":
@@ -118,6 +118,6 @@ def test_a_damaged_parquet_file_is_a_reject(tmp_path: Path) -> None:
     pq.write_table(pa.table({"document_id": ["d"] * 999, "text": ["some text"] * 999}), path)
     data = path.read_bytes()
     path.write_bytes(data[:40] + bytes(40) + data[80:])
-    (reject,) = read_unit(Unit("parquet", (str(path),), "in")).rejects
+    (reject,) = read_unit(FileUnit("parquet", (str(path),), "in")).rejects
     assert (reject.where, reject.hint) == (f"{path}:row 0", "write the file again")
     assert reject.what.startswith("the rows before row 999 cannot be read (")

@@ -13,7 +13,7 @@ import pytest
 import ray
 
 from rayner.data import scans
-from rayner.data.readers.base import Unit
+from rayner.data.readers.base import FileUnit
 from rayner.errors import InputError, RaynerError
 from rayner.runtime import elsewhere, parallel
 from rayner.runtime.annotation.execution import Pool, run_on_ray
@@ -55,7 +55,7 @@ def test_when_all_parts_are_done_nothing_is_cancelled(monkeypatch: pytest.Monkey
 
 @pytest.mark.faults
 def test_a_part_whose_process_dies_each_time_names_its_files() -> None:
-    units = (Unit("jsonl", ("corpus/a.jsonl",), "a"), Unit("jsonl", ("corpus/b.jsonl",), "b"))
+    units = (FileUnit("jsonl", ("corpus/a.jsonl",), "a"), FileUnit("jsonl", ("corpus/b.jsonl",), "b"))
     part = Part("key", scans.Part(units, ((0, 0),) * 2))
     lost = r"corpus/a\.jsonl, corpus/b\.jsonl: the work lost its node or process each time, as when memory"
     with pytest.raises(RaynerError, match=lost) as caught:

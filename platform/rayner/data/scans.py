@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from rayner.data.example_shards import canonical, canonical_digest
 from rayner.data.fine_types import gold_types
-from rayner.data.readers import Reading, Unit, find_parts, read_unit
+from rayner.data.readers import FileUnit, Reading, find_parts, read_unit
 from rayner.data.readers.files import PART_BYTES, unreadable
 from rayner.data.readers.merge import merge
 from rayner.data.schema import Document, chained
@@ -57,7 +57,7 @@ Cuts = list[tuple[tuple[int, int] | None, int]]
 class Part:
     """Units that are read together, with the stamp of each file."""
 
-    units: tuple[Unit, ...]
+    units: tuple[FileUnit, ...]
     stamps: tuple[Stamp, ...]
 
     def __str__(self) -> str:
@@ -114,7 +114,7 @@ class DistinctDocuments(NamedTuple):
     owners: np.ndarray
 
 
-def cut_parts(units: Iterable[Unit], part_bytes: int | None = None) -> list[Part]:
+def cut_parts(units: Iterable[FileUnit], part_bytes: int | None = None) -> list[Part]:
     """Units in order, small ones together.
 
     Args:
@@ -125,7 +125,7 @@ def cut_parts(units: Iterable[Unit], part_bytes: int | None = None) -> list[Part
     """
     part_bytes = PART_BYTES if part_bytes is None else part_bytes
     parts: list[Part] = []
-    gathered: list[Unit] = []
+    gathered: list[FileUnit] = []
     stamps: dict[str, Stamp] = {}
     size = 0
     for unit in units:
@@ -138,7 +138,7 @@ def cut_parts(units: Iterable[Unit], part_bytes: int | None = None) -> list[Part
     return [*parts, Part(tuple(gathered), tuple(stamps.values()))] if gathered else parts
 
 
-def is_large(unit: Unit) -> bool:
+def is_large(unit: FileUnit) -> bool:
     """Whether it may be worth reading in parts.
 
     Raises:
@@ -147,12 +147,12 @@ def is_large(unit: Unit) -> bool:
     return sum(_stamp(path)[0] for path in unit.paths) >= 2 * PART_BYTES
 
 
-def place_of_cuts(folder: Path, unit: Unit) -> Path:
+def place_of_cuts(folder: Path, unit: FileUnit) -> Path:
     """Where it is kept how a large file was cut, for as long as the file does not change."""
     return folder / f"{_part([unit]).key('parts')}.json"
 
 
-def cuts_of(unit: Unit) -> Cuts:
+def cuts_of(unit: FileUnit) -> Cuts:
     """How `find_parts` cuts a file.
 
     Raises:
@@ -175,12 +175,12 @@ def load_cuts(path: Path) -> Cuts:
     return [(span and tuple(span), first) for span, first in json.loads(path.read_text("utf-8"))]
 
 
-def with_cuts(unit: Unit, cuts: Cuts) -> list[Unit]:
+def with_cuts(unit: FileUnit, cuts: Cuts) -> list[FileUnit]:
     """The parts of a file."""
     return [replace(unit, span=span, first=first) for span, first in cuts]
 
 
-def parts_of(folder: Path | None, unit: Unit) -> list[Unit]:
+def parts_of(folder: Path | None, unit: FileUnit) -> list[FileUnit]:
     """As `find_parts`; the folder keeps the cuts.
 
     Raises:
@@ -289,11 +289,11 @@ def _content(document: Document) -> tuple[bytes, int]:
     return hashlib.blake2b(content.encode(), digest_size=16).digest(), len(content)
 
 
-def _part(units: Sequence[Unit]) -> Part:
+def _part(units: Sequence[FileUnit]) -> Part:
     return Part(tuple(units), tuple(map(_stamp, _paths(units))))
 
 
-def _paths(units: Iterable[Unit]) -> list[str]:
+def _paths(units: Iterable[FileUnit]) -> list[str]:
     return list(dict.fromkeys(path for unit in units for path in unit.paths))
 
 

@@ -28,7 +28,7 @@ from rayner.tasks.base import Counts, Metric, Output, Progress, Seed
 from rayner.tasks.chains.story_rows import label
 from rayner.tasks.corpus_task import CorpusTask
 from rayner.tasks.document_windows import SPECIAL_TOKENS, TextWindow, confidence
-from rayner.tasks.splits import Documents
+from rayner.tasks.splits import FoundDocuments
 
 _UNCOUNTED = frozenset({"the", "a", "an"})
 _WORDS = tuple(Words._fields)
@@ -58,14 +58,14 @@ class CoreferenceTask(CorpusTask[CoreferenceRecipe]):
     keeps_stories_apart = True
     weights: Mapping[str, float] = {"mention": 1.0, "antecedent": 1.0}
 
-    def require(self, found: Documents) -> None:
+    def require(self, found: FoundDocuments) -> None:
         """Refuse documents without a chain of two mentions, and a machine that could score none."""
         library()
         if not found.stories:
             what = "none of its documents has a coreference chain of two mentions"
             raise CorpusError("corpus.train", what, "name an annotated corpus, such as LitBank or GUM")
 
-    def lacking(self, found: Documents) -> str:
+    def lacking(self, found: FoundDocuments) -> str:
         """Chains of two mentions."""
         return "" if found.stories else "coreference chain of two mentions"
 

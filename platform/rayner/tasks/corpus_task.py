@@ -23,7 +23,7 @@ from rayner.models.encoder import Tokenizer
 from rayner.tasks.base import ParallelMap, Unit
 from rayner.tasks.contexts.in_recipes import SentenceContexts, contexts_of
 from rayner.tasks.document_windows import TextWindow, text_windows
-from rayner.tasks.splits import Change, Documents, Split, change_of, document_units, read_documents
+from rayner.tasks.splits import Change, FoundDocuments, Split, change_of, document_units, read_documents
 from rayner.tasks.unit_task import UnitTask
 
 R = TypeVar("R", bound=BaseRecipe)
@@ -95,7 +95,9 @@ class CorpusTask(UnitTask[R]):
             except CorpusError as error:
                 yield Finding("nothing to learn", "error", error.where, error.what, error.hint, split="train")
 
-    def split_findings(self, counts: Mapping[str, Documents], mapper: ParallelMap = map) -> Iterable[Finding]:
+    def split_findings(
+        self, counts: Mapping[str, FoundDocuments], mapper: ParallelMap = map
+    ) -> Iterable[Finding]:
         """What training would refuse of train, and warn of in dev, by the mentions that they have.
 
         Args:
@@ -124,14 +126,14 @@ class CorpusTask(UnitTask[R]):
             RecipeError: it names the setting.
         """
 
-    def require(self, found: Documents) -> None:
+    def require(self, found: FoundDocuments) -> None:
         """Refuse documents of which nothing can be learned.
 
         Raises:
             CorpusError: it says what they have, and what they lack.
         """
 
-    def lacking(self, found: Documents) -> str:
+    def lacking(self, found: FoundDocuments) -> str:
         """What documents of dev have none of, so that they score all models alike; empty where they have."""
         return ""
 
@@ -175,7 +177,7 @@ class CorpusTask(UnitTask[R]):
         windows = self.recipe.windows  # type: ignore[attr-defined]
         return text_windows(document, windows, tokenizer, tokenizer.unk_id, tokenizer.sep_id)
 
-    def _found(self, split: Split, mapper: ParallelMap, cache: Path | None) -> Documents:
+    def _found(self, split: Split, mapper: ParallelMap, cache: Path | None) -> FoundDocuments:
         return document_units(
             self._corpus,
             split,

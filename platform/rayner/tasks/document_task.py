@@ -22,7 +22,7 @@ from rayner.tasks.document_windows import (
     unknown_spans,
 )
 from rayner.tasks.required_types import require_absent, require_known, require_mentions
-from rayner.tasks.splits import Documents
+from rayner.tasks.splits import FoundDocuments
 
 R = TypeVar("R", bound=DocumentRecipe)
 
@@ -42,12 +42,12 @@ class DocumentTask(CorpusTask[R]):
         """Refuse a corpus that is said to be annotated for what is no type."""
         require_known(self.recipe.corpus, self.recipe.annotatable)
 
-    def require(self, found: Documents) -> None:
+    def require(self, found: FoundDocuments) -> None:
         """Refuse documents without a mention of any of the types, or with one of an absent type."""
         require_mentions(found.mentions, self.names)
         require_absent(found.mentions, [one.name for one in getattr(self.recipe, "absent", ())])
 
-    def lacking(self, found: Documents) -> str:
+    def lacking(self, found: FoundDocuments) -> str:
         """Mentions of any type."""
         return mention_of(self.names) if found.mentions.keys().isdisjoint(self.names) else ""
 

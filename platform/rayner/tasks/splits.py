@@ -21,8 +21,7 @@ from rayner.config import CorpusSettings
 from rayner.config.recipe_files import corpus_paths
 from rayner.counted import counted
 from rayner.data.example_shards import canonical, canonical_digest
-from rayner.data.readers import Unit as FileUnit
-from rayner.data.readers import find_units
+from rayner.data.readers import FileUnit, find_units
 from rayner.data.scans import (
     DistinctDocuments,
     Part,
@@ -93,7 +92,7 @@ class Change:
         return found
 
 
-class Documents(NamedTuple):
+class FoundDocuments(NamedTuple):
     """The documents of a split as units, and what is in them.
 
     Attributes:
@@ -143,7 +142,7 @@ def document_units(
     folder: Path | None = None,
     apart: bool = False,
     calibration: float = 0,
-) -> Documents:
+) -> FoundDocuments:
     """The documents of a split as units: of each document, a few bytes are held.
 
     Args:
@@ -161,7 +160,7 @@ def document_units(
     """
     none_of_dev = part == "dev" and not corpus.dev and not corpus.dev_fraction
     if none_of_dev or (part == "calibration" and not calibration):
-        return Documents([], Counter(), Counter(), 0)
+        return FoundDocuments([], Counter(), Counter(), 0)
     named = corpus.dev if part == "dev" and corpus.dev else corpus.train
     parts, scans = _scanned(corpus, named, change, mapper, folder)
     keys = _keys(scans)
@@ -195,7 +194,7 @@ def document_units(
         units.append(Unit(source, name, table["size"].to_numpy()))
         mentions.update(_counted(table["types"], found.types))
         fine_types.update(_counted(table["fine_types"], found.types))
-    return Documents(units, mentions, fine_types, len(stories.unique()))
+    return FoundDocuments(units, mentions, fine_types, len(stories.unique()))
 
 
 def read_documents(unit: Unit, change: Change) -> list[Document]:

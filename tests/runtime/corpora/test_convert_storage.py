@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rayner.data.readers import Unit, find_units
+from rayner.data.readers import FileUnit, find_units
 from rayner.errors import FileError, InputError, RaynerError, StorageError
 from rayner.files import fetching
 from rayner.files.places import place_of
@@ -21,7 +21,7 @@ CORPUS = f"s3://{BUCKET}/conversion/in"
 
 
 @pytest.fixture
-def on_another_node(storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Unit:
+def on_another_node(storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FileUnit:
     """A unit that the driver has found, where its file was not fetched."""
     place_of(f"{CORPUS}/a.jsonl").write(b'{"document_id": "a", "text": "Ann ran."}\n')
     (unit,) = find_units(CORPUS)
@@ -31,14 +31,14 @@ def on_another_node(storage: Storage, tmp_path: Path, monkeypatch: pytest.Monkey
     return unit
 
 
-def test_another_node_fetches_what_it_reads(on_another_node: Unit, tmp_path: Path) -> None:
+def test_another_node_fetches_what_it_reads(on_another_node: FileUnit, tmp_path: Path) -> None:
     (document,) = kept_parts.read_patiently(on_another_node).documents
     assert document.text == "Ann ran."
     assert list((tmp_path / "other").rglob("a.jsonl"))
 
 
 def test_storage_that_fails_is_no_reason_to_reject(
-    on_another_node: Unit, storage: Storage, monkeypatch: pytest.MonkeyPatch
+    on_another_node: FileUnit, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(faults, "TRIES", 1)
     monkeypatch.setattr(fetching, "TRIES", 1)
@@ -50,7 +50,7 @@ def test_storage_that_fails_is_no_reason_to_reject(
     assert kept_parts.read_patiently(on_another_node).documents
 
 
-def test_access_that_is_denied_is_no_reason_to_reject(on_another_node: Unit, storage: Storage) -> None:
+def test_access_that_is_denied_is_no_reason_to_reject(on_another_node: FileUnit, storage: Storage) -> None:
     storage.fails("403", times=10**9, part="conversion")
     with pytest.raises(InputError, match=f"{CORPUS}/a.jsonl: access is denied"):
         kept_parts.read_patiently(on_another_node)
@@ -61,7 +61,7 @@ def test_a_file_that_is_gone_when_it_is_read_is_no_reason_to_reject(
 ) -> None:
     monkeypatch.setattr(faults, "PAUSE", 0.0)
 
-    def gone(unit: Unit) -> Any:
+    def gone(unit: FileUnit) -> Any:
         raise FileError(unit.paths[0], "No such file or directory", "name a file that can be read")
 
     monkeypatch.setattr(kept_parts, "read_unmerged", gone)

@@ -11,7 +11,7 @@ import torch
 from rayner.errors import CorpusError, RecipeError
 from rayner.losses.span_contrast import span_contrast
 from rayner.tasks.base import Progress
-from rayner.tasks.splits import Documents
+from rayner.tasks.splits import FoundDocuments
 from tests.tasks.small import built, collated, corpus, found, recognizer, trained
 
 ABSENT = [
@@ -93,7 +93,7 @@ def test_absent_types_are_learned_to_be_absent_and_not_answered() -> None:
 
 def test_absent_types_that_the_documents_have_are_refused() -> None:
     """Each mention of theirs would be learned as none."""
-    documents = Documents([], Counter({"PER": 3, ABSENT[0]["name"]: 2}), Counter(), 0)
+    documents = FoundDocuments([], Counter({"PER": 3, ABSENT[0]["name"]: 2}), Counter(), 0)
     recognizer().require(documents)
     with pytest.raises(CorpusError, match=f"absent: has '{ABSENT[0]['name']}', of which .* 2 mentions"):
         recognizer(absent=ABSENT).require(documents)

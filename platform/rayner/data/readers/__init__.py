@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from rayner.counted import counted
-from rayner.data.readers.base import Reading, Reject, Unit
+from rayner.data.readers.base import FileUnit, Reading, Reject
 from rayner.data.readers.detect import (
     Listing,
     PathLikes,
@@ -27,9 +27,9 @@ from rayner.files.uris import with_uris
 
 __all__ = [
     "FORMATS",
+    "FileUnit",
     "Reading",
     "Reject",
-    "Unit",
     "detect",
     "find_parts",
     "find_units",
@@ -42,7 +42,7 @@ __all__ = [
 log = logging.getLogger(__name__)
 
 
-def find_units(paths: PathLikes, format: str = "auto") -> list[Unit]:
+def find_units(paths: PathLikes, format: str = "auto") -> list[FileUnit]:
     """The units of files and folders, in the order of their paths, ready for one parallel task each.
 
     The paths may be of several formats, but not the files of one folder. The log names files of another kind.
@@ -67,7 +67,7 @@ def find_units(paths: PathLikes, format: str = "auto") -> list[Unit]:
     return _units(groups)
 
 
-def find_parts(unit: Unit) -> list[Unit]:
+def find_parts(unit: FileUnit) -> list[FileUnit]:
     """A unit of a large file as parts of it, where its format can be read from the middle.
 
     Parts hold the same documents with the same names and places, and the same cannot be read. A packed file
@@ -81,7 +81,7 @@ def find_parts(unit: Unit) -> list[Unit]:
     return [unit] if parts is None else parts(_here(unit))
 
 
-def read_unit(unit: Unit) -> Reading:
+def read_unit(unit: FileUnit) -> Reading:
     """What a unit holds, each document once; a unit of which nothing can be understood is one reject.
 
     Raises:
@@ -90,7 +90,7 @@ def read_unit(unit: Unit) -> Reading:
     return merge([read_unmerged(unit)])
 
 
-def read_unmerged(unit: Unit) -> Reading:
+def read_unmerged(unit: FileUnit) -> Reading:
     """As `read_unit`, also the documents whose id an earlier one has."""
     try:
         reading = FORMATS[unit.format].read(_here(unit))
@@ -126,13 +126,13 @@ def read_corpus(paths: PathLikes, format: str = "auto") -> Reading:
     return reading
 
 
-def _here(unit: Unit) -> Unit:
+def _here(unit: FileUnit) -> FileUnit:
     """The unit with files of this machine: another one may have found it."""
     paths = tuple(str(local(path)) for path in unit.paths)
     return unit if paths == unit.paths else replace(unit, paths=paths)
 
 
-def _units(groups: Mapping[str, Sequence[Listing]]) -> list[Unit]:
+def _units(groups: Mapping[str, Sequence[Listing]]) -> list[FileUnit]:
     return [unit for name, group in groups.items() for unit in FORMATS[name].units(files_for(group, name))]
 
 

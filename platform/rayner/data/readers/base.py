@@ -17,7 +17,7 @@ NO_ENTITY = frozenset({"", "-", "-1", "<null>", "null", "None", "NOCODE", "NIL",
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class FileUnit:
     """What one parallel task reads: a file, or files that belong together (a text and its annotations).
 
     `name` is unique among the units found together; documents without an id of their own are named after
@@ -114,9 +114,9 @@ class Format:
 
     name: str
     matches: Callable[[Sample], bool]
-    units: Callable[[Sequence[Path]], list[Unit]]
-    read: Callable[[Unit], Reading]
-    parts: Callable[[Unit], list[Unit]] | None = None
+    units: Callable[[Sequence[Path]], list[FileUnit]]
+    read: Callable[[FileUnit], Reading]
+    parts: Callable[[FileUnit], list[FileUnit]] | None = None
 
 
 def in_order(mentions: Sequence[Mention]) -> tuple[Mention, ...]:

@@ -14,7 +14,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from rayner.data.readers import files
-from rayner.data.readers.base import Reading, Sample, Unit, entity_of, in_order
+from rayner.data.readers.base import FileUnit, Reading, Sample, entity_of, in_order
 from rayner.data.readers.json_rows import LONG_BYTES
 from rayner.data.readers.offsets import explain, holds
 from rayner.data.schema import Document, Mention
@@ -51,7 +51,7 @@ def matches(sample: Sample) -> bool:
     return any('"passages"' in line for line in lines)
 
 
-def read(unit: Unit) -> Reading:
+def read(unit: FileUnit) -> Reading:
     """The documents of a file; those without an id are named `NAME:NUMBER`."""
     reading = Reading()
     (path,) = unit.paths

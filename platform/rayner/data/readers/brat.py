@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from rayner.data.readers import files
-from rayner.data.readers.base import Reading, Sample, Unit, entity_of, in_order
+from rayner.data.readers.base import FileUnit, Reading, Sample, entity_of, in_order
 from rayner.data.readers.offsets import explain, holds
 from rayner.data.schema import Document, Mention
 from rayner.errors import CorpusError
@@ -25,7 +25,7 @@ _PLACES = re.compile(r"(T[^\t]*\t\S+ )(\d+ \d+(?:;\d+ \d+)*)(?=\t)")
 _OTHER = {"R": "relation", "E": "event", "A": "attribute", "M": "attribute", "*": "equivalence"}
 
 
-def units(paths: Sequence[Path]) -> list[Unit]:
+def units(paths: Sequence[Path]) -> list[FileUnit]:
     """One unit a pair of text and annotations; either without the other is a unit that reads as a reject."""
     pairs: dict[Path, list[Path]] = {}
     for path in paths:
@@ -35,7 +35,7 @@ def units(paths: Sequence[Path]) -> list[Unit]:
             pair += _twin(pair[0])
     bases = [base.with_name(base.name + ".txt") for base in pairs]
     return [
-        Unit("brat", tuple(str(p) for p in sorted(pair, key=_is_notes)), name)
+        FileUnit("brat", tuple(str(p) for p in sorted(pair, key=_is_notes)), name)
         for pair, name in zip(pairs.values(), files.names(bases), strict=True)
     ]
 
@@ -45,7 +45,7 @@ def matches(sample: Sample) -> bool:
     return _is_notes(sample.path) or bool(_twin(sample.path))
 
 
-def read(unit: Unit) -> Reading:
+def read(unit: FileUnit) -> Reading:
     """The document of a pair of files."""
     reading = Reading()
     if len(unit.paths) != 2:

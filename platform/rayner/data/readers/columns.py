@@ -19,7 +19,7 @@ from pathlib import Path
 
 from rayner.counted import counted
 from rayner.data.readers import files, tag_schemes
-from rayner.data.readers.base import Reading, Sample, Unit, in_order
+from rayner.data.readers.base import FileUnit, Reading, Sample, in_order
 from rayner.data.readers.wordtext import join_words
 from rayner.data.schema import Document, Mention
 
@@ -77,7 +77,7 @@ class _Block:
     bad: list[int] = field(default_factory=list)
 
 
-def units(paths: Sequence[Path]) -> list[Unit]:
+def units(paths: Sequence[Path]) -> list[FileUnit]:
     """One unit a file; many small files in one folder are a document each."""
     folders: dict[Path, list[Path]] = {}
     for path in paths:
@@ -88,7 +88,7 @@ def units(paths: Sequence[Path]) -> list[Unit]:
         if len(inside) >= MANY_FILES and max(p.stat().st_size for p in inside) <= SMALL_BYTES
     }
     found = files.each_file("columns", paths)
-    return [Unit(u.format, u.paths, u.name, p.parent in whole) for u, p in zip(found, paths, strict=True)]
+    return [FileUnit(u.format, u.paths, u.name, p.parent in whole) for u, p in zip(found, paths, strict=True)]
 
 
 def matches(sample: Sample) -> bool:
@@ -123,7 +123,7 @@ def fields_of(line: str) -> list[str]:
     return [part for part in line.split(" ") if part] or [""]
 
 
-def read(unit: Unit) -> Reading:
+def read(unit: FileUnit) -> Reading:
     """The documents of a column file."""
     reading = Reading()
     (path,) = unit.paths

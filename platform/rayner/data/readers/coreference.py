@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from rayner.data.readers import files
-from rayner.data.readers.base import Reading, Sample, Unit, in_order
+from rayner.data.readers.base import FileUnit, Reading, Sample, in_order
 from rayner.data.readers.wordtext import join_words
 from rayner.data.schema import UNTYPED, Document, Mention
 
@@ -72,7 +72,7 @@ def matches(sample: Sample) -> bool:
     )
 
 
-def read(unit: Unit) -> Reading:
+def read(unit: FileUnit) -> Reading:
     """The documents of a file."""
     reading = Reading()
     (path,) = unit.paths

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any
 
 from rayner.data.readers import files
-from rayner.data.readers.base import Reading, Sample, Unit, entity_of, in_order
+from rayner.data.readers.base import FileUnit, Reading, Sample, entity_of, in_order
 from rayner.data.schema import Document, Mention, Span
 from rayner.data.spacy_docs import SPANS, load_spacy
 from rayner.errors import CorpusError
@@ -23,7 +23,7 @@ def matches(sample: Sample) -> bool:
     return files.suffix(sample.path) == ".spacy"
 
 
-def read(unit: Unit) -> Reading:
+def read(unit: FileUnit) -> Reading:
     """The documents of a file, each with the mentions of `doc.ents` and of `doc.spans["sc"]`.
 
     One that nobody annotated, which spaCy tells from one without mentions, is counted.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from rayner.data.readers.base import Reading, Sample, Unit
+from rayner.data.readers.base import FileUnit, Reading, Sample
 from rayner.data.readers.json_rows import first_object, id_of, objects_of
 from rayner.data.readers.marked_spans import (
     ENTITY,
@@ -38,7 +38,7 @@ def matches(sample: Sample) -> bool:
     return "text" in row and bool(labels) and is_labelled
 
 
-def read(unit: Unit) -> Reading:
+def read(unit: FileUnit) -> Reading:
     """The documents of a file; relations and comments are counted as ignored."""
     reading = Reading()
     for where, default_id, row in objects_of(unit, reading):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rayner.data.readers.base import Reading, Sample, Unit, in_order
+from rayner.data.readers.base import FileUnit, Reading, Sample, in_order
 from rayner.data.readers.json_rows import has_fields, read_rows
 from rayner.data.readers.typed_rows import RowError, check_words, sentence_of, strings, typed
 from rayner.data.schema import Document, Mention, Span
@@ -22,7 +22,7 @@ def matches(sample: Sample) -> bool:
     return has_fields(sample, "tokens", "mentions") and not has_fields(sample, "text")
 
 
-def read(unit: Unit) -> Reading:
+def read(unit: FileUnit) -> Reading:
     """The documents of a file, one a line; a line that is no such row is a reject."""
     return read_rows(unit, _FIELDS, _document)
 

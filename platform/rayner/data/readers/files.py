@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from rayner.data.readers.base import Reading, Sample, Unit
+from rayner.data.readers.base import FileUnit, Reading, Sample
 from rayner.errors import CorpusError, FileError, storage_error
 from rayner.files.fetching import local
 
@@ -210,9 +210,9 @@ def _stem_and_suffix(name: str) -> tuple[str, str]:
     return (name[:point], name[point:]) if 0 < point < len(name) - 1 else (name, "")
 
 
-def each_file(format: str, paths: Sequence[Path]) -> list[Unit]:
+def each_file(format: str, paths: Sequence[Path]) -> list[FileUnit]:
     """One unit a file, named by its stem, or by its path below the common folder where stems repeat."""
-    return [Unit(format, (str(p),), name) for p, name in zip(paths, names(paths), strict=True)]
+    return [FileUnit(format, (str(p),), name) for p, name in zip(paths, names(paths), strict=True)]
 
 
 def names(paths: Sequence[Path]) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rayner.data.readers.base import Reading, Sample, Unit, in_order
+from rayner.data.readers.base import FileUnit, Reading, Sample, in_order
 from rayner.data.readers.json_rows import ID, first_object, id_of, read_rows
 from rayner.data.readers.typed_rows import RowError, check_words, sentence_of
 from rayner.data.schema import Document, Mention, Span
@@ -21,7 +21,7 @@ def matches(sample: Sample) -> bool:
     return first_object(sample).keys() >= {"tokenized_text", "ner"}
 
 
-def read(unit: Unit) -> Reading:
+def read(unit: FileUnit) -> Reading:
     """The documents of a file; a row that is none is a reject."""
     return read_rows(unit, _FIELDS, _document)
 

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from rayner.counted import counted
 from rayner.data.readers import files, tag_schemes
 from rayner.data.readers.arrow_rows import rows_of
-from rayner.data.readers.base import Reading, Sample, Unit
+from rayner.data.readers.base import FileUnit, Reading, Sample
 from rayner.data.readers.merge import merge
 from rayner.data.readers.wordtext import join_words
 from rayner.data.schema import Document, Mention
@@ -42,7 +42,7 @@ def matches(sample: Sample) -> bool:
     return any(name in columns for name in WORDS) and (is_tagged or "text" not in columns)
 
 
-def read(unit: Unit) -> Reading:
+def read(unit: FileUnit) -> Reading:
     """The documents of a file; rows without an id are named `NAME:ROW`."""
     (path,) = unit.paths
     try:

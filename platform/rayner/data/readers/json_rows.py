@@ -9,7 +9,7 @@ from typing import Any
 
 from rayner.data.json_lines import ONE_A_LINE, is_array, json_objects, whole_json
 from rayner.data.readers import files
-from rayner.data.readers.base import Reading, Sample, Unit
+from rayner.data.readers.base import FileUnit, Reading, Sample
 from rayner.data.readers.typed_rows import RowError
 from rayner.data.schema import Document
 from rayner.errors import CorpusError
@@ -49,7 +49,7 @@ def _first_object(sample: Sample) -> dict[str, Any] | None:
     return row
 
 
-def objects_of(unit: Unit, reading: Reading) -> Iterator[tuple[str, str, dict[str, Any]]]:
+def objects_of(unit: FileUnit, reading: Reading) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Of each object of a file: where it is, the id of a document without an `id`, and itself.
 
     That is its `document_id`, if no other has it: rows may be the sentences of a document. What is no object
@@ -85,7 +85,7 @@ def _named(row: Any, field: str) -> str | None:
 
 
 def read_rows(
-    unit: Unit, fields: Collection[str], document: Callable[[dict[str, Any], str], Document]
+    unit: FileUnit, fields: Collection[str], document: Callable[[dict[str, Any], str], Document]
 ) -> Reading:
     """The documents of a file; a row that is none is a reject, other fields are counted.
 

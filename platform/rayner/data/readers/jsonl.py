@@ -6,19 +6,19 @@ from dataclasses import replace
 
 from rayner.data.json_lines import OF_AN_ARRAY, is_array, json_values
 from rayner.data.readers import files
-from rayner.data.readers.base import Reading, Sample, Unit
+from rayner.data.readers.base import FileUnit, Reading, Sample
 from rayner.data.readers.json_rows import has_fields
 from rayner.data.readers.rows import add_row
 from rayner.errors import CorpusError
 
 
-def parts(unit: Unit) -> list[Unit]:
+def parts(unit: FileUnit) -> list[FileUnit]:
     """A file as runs of whole lines of about `files.PART_BYTES`; a packed or blank one in one piece."""
     (path,) = unit.paths
     size = files.size_of(path)
     if files.is_packed(path) or size < 2 * files.PART_BYTES:
         return [unit]
-    found: list[Unit] = []
+    found: list[FileUnit] = []
     begin = place = before = 0
     blank = True
     while place < size:
@@ -38,7 +38,7 @@ def matches(sample: Sample) -> bool:
     return (named and not is_array(sample.lines)) or has_fields(sample, "text")
 
 
-def read(unit: Unit) -> Reading:
+def read(unit: FileUnit) -> Reading:
     """The documents of a file, one a line; rows without an id are named `NAME:LINE`."""
     reading = Reading()
     (path,) = unit.paths

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from rayner.data.readers.base import Reading, Sample, Unit
+from rayner.data.readers.base import FileUnit, Reading, Sample
 from rayner.data.readers.json_rows import first_object, id_of, objects_of
 from rayner.data.readers.marked_spans import Marked, add_marked, list_in, text_of
 from rayner.data.readers.typed_rows import RowError
@@ -27,7 +27,7 @@ def matches(sample: Sample) -> bool:
     return is_task or row.keys() >= {"text", *_OF_MIN}
 
 
-def read(unit: Unit) -> Reading:
+def read(unit: FileUnit) -> Reading:
     """The documents of a file; tasks that nobody annotated are left out and counted.
 
     Of several annotations of a task the ground truth is taken, or else the first.

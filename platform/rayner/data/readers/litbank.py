@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from rayner.data.readers import files, tag_schemes
-from rayner.data.readers.base import Reading, Sample, Unit, in_order
+from rayner.data.readers.base import FileUnit, Reading, Sample, in_order
 from rayner.data.readers.columns import DOCUMENT_MARK
 from rayner.data.readers.wordtext import join_words
 from rayner.data.schema import Document, Mention
@@ -33,7 +33,7 @@ def matches(sample: Sample) -> bool:
     return len(set(spans)) == len(spans) and not any(type_ in tag_schemes.CHUNKS for _, _, type_ in spans)
 
 
-def read(unit: Unit) -> Reading:
+def read(unit: FileUnit) -> Reading:
     """The document of a file, or those that begin at `-DOCSTART-`, named as by `columns.read`; a file with a
     broken line is rejected, as its words would be too few."""
     reading = Reading()

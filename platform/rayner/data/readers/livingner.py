@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 
 from rayner.data.readers import files
-from rayner.data.readers.base import Reading, Sample, Unit, entity_of, in_order
+from rayner.data.readers.base import FileUnit, Reading, Sample, entity_of, in_order
 from rayner.data.readers.offsets import explain, holds
 from rayner.data.schema import Document, Mention
 from rayner.errors import CorpusError
@@ -19,7 +19,7 @@ HEADER = ("filename", "mark", "label", "off0", "off1", "span")
 _CODES = ("code", "NCBITax", "entity_id")
 
 
-def units(paths: Sequence[Path]) -> list[Unit]:
+def units(paths: Sequence[Path]) -> list[FileUnit]:
     """One unit a TSV with its texts: those given, else those in its folder or below the folder above it.
 
     Texts that no TSV names go with the first.
@@ -44,7 +44,7 @@ def units(paths: Sequence[Path]) -> list[Unit]:
             str(texts[0].parent), "texts without a TSV", f"add one with the header {' '.join(HEADER)}"
         )
     return [
-        Unit("livingner", (str(table), *map(str, sorted(keep))), name)
+        FileUnit("livingner", (str(table), *map(str, sorted(keep))), name)
         for table, keep, name in zip(tables, owned, files.names(tables), strict=True)
     ]
 
@@ -59,7 +59,7 @@ def matches(sample: Sample) -> bool:
     return bool(sample.lines) and tuple(sample.lines[0].split("\t")[: len(HEADER)]) == HEADER
 
 
-def read(unit: Unit) -> Reading:
+def read(unit: FileUnit) -> Reading:
     """The documents of a TSV, in the order of their names."""
     reading = Reading()
     path, *texts = unit.paths

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from rayner.counted import counted
 from rayner.data.readers import files
-from rayner.data.readers.base import Reading, Sample, Unit
+from rayner.data.readers.base import FileUnit, Reading, Sample
 from rayner.data.readers.typed_rows import RowError, check_words, typed
 from rayner.data.readers.wordtext import join_words
 from rayner.data.schema import Document
@@ -35,7 +35,7 @@ def _is_row(row: Sequence[str]) -> bool:
     )
 
 
-def read(unit: Unit) -> Reading:
+def read(unit: FileUnit) -> Reading:
     """The documents of a file, one a line, named `NAME:LINE`; a line that is no such row is a reject."""
     reading = Reading()
     (path,) = unit.paths

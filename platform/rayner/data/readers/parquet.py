@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from rayner.data.readers import files
 from rayner.data.readers.arrow_rows import rows_of
-from rayner.data.readers.base import Reading, Sample, Unit
+from rayner.data.readers.base import FileUnit, Reading, Sample
 from rayner.data.readers.huggingface import TAGS, WORDS
 from rayner.data.readers.rows import add_row
 from rayner.data.schema import DOCUMENT_SCHEMA
@@ -19,7 +19,7 @@ from rayner.errors import CorpusError
 BATCH_ROWS = 1024
 
 
-def parts(unit: Unit) -> list[Unit]:
+def parts(unit: FileUnit) -> list[FileUnit]:
     """A file as runs of whole row groups of about `files.PART_BYTES` before compression."""
     (path,) = unit.paths
     if files.size_of(path) < 2 * files.PART_BYTES:
@@ -34,7 +34,7 @@ def parts(unit: Unit) -> list[Unit]:
             raise
         # Reading it says what is wrong.
         return [unit]
-    found: list[Unit] = []
+    found: list[FileUnit] = []
     begin = before = gathered = rows = 0
     for place, (size, count) in enumerate(sizes, 1):
         gathered, rows = gathered + size, rows + count
@@ -50,7 +50,7 @@ def matches(sample: Sample) -> bool:
     return sample.path.suffix.lower() in (".parquet", ".pq")
 
 
-def read(unit: Unit) -> Reading:
+def read(unit: FileUnit) -> Reading:
     """The documents of a Parquet file; places are row numbers from 0.
 
     Of a damaged row group, the rows from the first one that cannot be had are one reject.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rayner.data.readers.base import Reading, Sample, Unit
+from rayner.data.readers.base import FileUnit, Reading, Sample
 from rayner.data.readers.json_rows import ID, first_object, id_of, objects_of
 from rayner.data.readers.marked_spans import (
     ENTITY,
@@ -35,7 +35,7 @@ def matches(sample: Sample) -> bool:
     return "text" in row and is_task
 
 
-def read(unit: Unit) -> Reading:
+def read(unit: FileUnit) -> Reading:
     """The documents of a file; what was not accepted is left out and counted."""
     reading = Reading()
     for where, default_id, row in objects_of(unit, reading):

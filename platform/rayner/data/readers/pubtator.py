@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from rayner.data.readers import files
-from rayner.data.readers.base import Reading, Sample, Unit, entity_of, in_order
+from rayner.data.readers.base import FileUnit, Reading, Sample, entity_of, in_order
 from rayner.data.readers.offsets import explain, holds
 from rayner.data.schema import Document, Mention
 
@@ -36,7 +36,7 @@ def matches(sample: Sample) -> bool:
     return _PASSAGE.match(first) is not None
 
 
-def read(unit: Unit) -> Reading:
+def read(unit: FileUnit) -> Reading:
     """The documents of a PubTator file."""
     reading = Reading()
     (path,) = unit.paths

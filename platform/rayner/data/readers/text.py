@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rayner.data.readers import files
-from rayner.data.readers.base import Reading, Sample, Unit
+from rayner.data.readers.base import FileUnit, Reading, Sample
 from rayner.data.schema import Document
 
 _ROWS_OF_TWO, _ROWS_OF_MORE = 2, 4
@@ -28,7 +28,7 @@ def _is_tagged(lines: Sequence[str]) -> bool:
     return len(widths) == 1 and widths != {1} and len(fields) >= fewest and outside > len(fields) / 4
 
 
-def read(unit: Unit) -> Reading:
+def read(unit: FileUnit) -> Reading:
     """The document of a text file; line ends stay as they are."""
     reading = Reading()
     (path,) = unit.paths

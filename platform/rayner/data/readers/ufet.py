@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rayner.data.readers.base import Reading, Sample, Unit
+from rayner.data.readers.base import FileUnit, Reading, Sample
 from rayner.data.readers.json_rows import has_fields, read_rows
 from rayner.data.readers.typed_rows import RowError, strings, typed
 from rayner.data.readers.wordtext import join_words
@@ -22,7 +22,7 @@ def matches(sample: Sample) -> bool:
     return has_fields(sample, "mention_span", "y_str")
 
 
-def read(unit: Unit) -> Reading:
+def read(unit: FileUnit) -> Reading:
     """The documents of a file, one a line; a line that is no such row is a reject."""
     return read_rows(unit, _FIELDS, _document)
 

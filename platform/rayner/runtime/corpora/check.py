@@ -19,7 +19,7 @@ from rayner.data.corpus_check import (
     empty_split,
     type_findings,
 )
-from rayner.data.readers import Unit, find_units
+from rayner.data.readers import FileUnit, find_units
 from rayner.errors import RecipeError
 from rayner.runtime.corpora.kept_parts import (
     SMALL_BYTES,
@@ -32,7 +32,7 @@ from rayner.runtime.corpora.seen_parts import SeenParts
 from rayner.runtime.progress import track
 from rayner.tasks.base import ParallelMap
 from rayner.tasks.registry import task_of, train_task
-from rayner.tasks.splits import Documents, Split, change_of
+from rayner.tasks.splits import FoundDocuments, Split, change_of
 
 DOING = "check"
 
@@ -100,7 +100,7 @@ def check(
 
 def _units_by_split(
     paths: Sequence[Path] | Mapping[str, Sequence[Path]], recipe: DocumentRecipe | None
-) -> dict[str, list[Unit]]:
+) -> dict[str, list[FileUnit]]:
     splits: dict[str, list[Path]] = {}
     if recipe is not None:
         named = {"train": recipe.corpus.train, "dev": recipe.corpus.dev}
@@ -116,7 +116,7 @@ def _units_by_split(
 
 
 def _seen(
-    placed: Mapping[str, Sequence[Unit]],
+    placed: Mapping[str, Sequence[FileUnit]],
     files: Sequence[scans.Part],
     check_part: PartCheck,
     mapper: ParallelMap,
@@ -138,18 +138,18 @@ def _seen(
     return seen
 
 
-def _absolute(unit: Unit) -> Unit:
+def _absolute(unit: FileUnit) -> FileUnit:
     """For the workers of a cluster, which have another working directory."""
     relative = any(not Path(path).is_absolute() for path in unit.paths)
     return replace(unit, paths=tuple(str(Path(path).absolute()) for path in unit.paths)) if relative else unit
 
 
-def _cut(large: Sequence[Unit], mapper: ParallelMap) -> list[list[Unit]]:
+def _cut(large: Sequence[FileUnit], mapper: ParallelMap) -> list[list[FileUnit]]:
     found = dict(track(mapper(_pieces_of, list(enumerate(large))), len(large), "cut large files"))
     return [found[number] for number in range(len(large))]
 
 
-def _pieces_of(given: tuple[int, Unit]) -> tuple[int, list[Unit]]:
+def _pieces_of(given: tuple[int, FileUnit]) -> tuple[int, list[FileUnit]]:
     number, unit = given
     return number, with_patience(lambda: scans.parts_of(None, unit), unit, kept=False)
 
@@ -209,11 +209,11 @@ class _Summary:
         rows = sorted([*told["own"]["rows"], *repeats], key=lambda found: found[0])
         listed.add_listed((row for _, row in rows), counts)
 
-    def found(self) -> dict[str, Documents]:
+    def found(self) -> dict[str, FoundDocuments]:
         """What is in train, and in the other splits that have mentions; no units."""
         held = {split for split in self._splits if self._mentions[split]}
         held |= {"train"} if self._documents["train"] else set()
-        return {split: Documents([], self._types[split], self._types[split], 0) for split in held}
+        return {split: FoundDocuments([], self._types[split], self._types[split], 0) for split in held}
 
     def result(self, types: Mapping[str, str | None] | None, own: Sequence[Finding]) -> dict[str, Any]:
         """What `check` returns.

@@ -17,7 +17,7 @@ import numpy as np
 from rayner.config import LabelSettings
 from rayner.counted import counted
 from rayner.data.example_shards import canonical_digest
-from rayner.data.readers import Unit, find_units
+from rayner.data.readers import FileUnit, find_units
 from rayner.data.readers.detect import COUNTS, OF_A_CONVERSION, REJECTS
 from rayner.data.readers.merge import TWICE
 from rayner.data.schema import Document
@@ -182,7 +182,7 @@ def _scores(notes: Mapping[str, Sequence[int]]) -> dict[str, Any]:
 
 
 def process(
-    units: Sequence[Unit],
+    units: Sequence[FileUnit],
     change: Change,
     purpose: str,
     out: Path,

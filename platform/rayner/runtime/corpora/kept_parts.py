@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from rayner.counted import counted
 from rayner.data import scans
 from rayner.data.example_shards import content_hash
-from rayner.data.readers import Reading, Reject, Unit, read_unmerged
+from rayner.data.readers import FileUnit, Reading, Reject, read_unmerged
 from rayner.data.readers.detect import COUNTS, REJECTS
 from rayner.data.readers.files import is_fault
 from rayner.data.readers.merge import TWICE, join
@@ -93,7 +93,7 @@ def unchanged(document: Document) -> tuple[Document, Notes]:
     return document, {}
 
 
-def cut_parts(units: Iterable[Unit], purpose: str, part_bytes: int | None = None) -> list[Part]:
+def cut_parts(units: Iterable[FileUnit], purpose: str, part_bytes: int | None = None) -> list[Part]:
     """Units in order, small ones together. `purpose` tells what is done with the documents."""
     return [Part(part.key(purpose), part) for part in scans.cut_parts(units, part_bytes)]
 
@@ -118,7 +118,7 @@ def split_large(
         pass
     output.fetch([part.key for part in cuts.values()], lambda _: True)
 
-    def pieces(units: Iterable[Unit]) -> Iterator[Unit]:
+    def pieces(units: Iterable[FileUnit]) -> Iterator[FileUnit]:
         for unit in units:
             yield from scans.parts_of(output.known / cuts[unit].key, unit) if unit in large else [unit]
 
@@ -262,7 +262,7 @@ def _changed(reading: Reading, change: Change) -> list[tuple[Document, Notes]]:
     return changed
 
 
-def read_patiently(unit: Unit, kept: bool = True) -> Reading:
+def read_patiently(unit: FileUnit, kept: bool = True) -> Reading:
     """What a unit holds; a unit that no reader gets through is one reject.
 
     Args:
@@ -274,7 +274,7 @@ def read_patiently(unit: Unit, kept: bool = True) -> Reading:
     return with_patience(partial(_read_once, unit), unit, kept)
 
 
-def with_patience(do: Callable[[], T], unit: Unit, kept: bool = True) -> T:
+def with_patience(do: Callable[[], T], unit: FileUnit, kept: bool = True) -> T:
     """What a work on the file of a unit gives, tried again where the system or storage fails it.
 
     Raises:
@@ -290,7 +290,7 @@ def with_patience(do: Callable[[], T], unit: Unit, kept: bool = True) -> T:
             pause(failures, error if known else read_fault(", ".join(unit.paths), error, kept))
 
 
-def _read_once(unit: Unit) -> Reading:
+def _read_once(unit: FileUnit) -> Reading:
     try:
         for path in unit.paths:
             # The driver has listed it: where it is not there, or closed to this worker, that is a fault.

@@ -22,7 +22,7 @@ from rayner.data.corpus_check import (
 )
 from rayner.data.example_shards import content_hash
 from rayner.data.fine_types import gold_types
-from rayner.data.readers import Unit, merge
+from rayner.data.readers import FileUnit, merge
 from rayner.data.scans import Part
 from rayner.data.schema import Document, Span
 from rayner.data.split import hash_of_text
@@ -153,7 +153,7 @@ class PartCheck:
             )
         return part.number, seen
 
-    def _read(self, unit: Unit, split: str, seen: Seen) -> Iterator[tuple[Document, tuple[Any, ...]]]:
+    def _read(self, unit: FileUnit, split: str, seen: Seen) -> Iterator[tuple[Document, tuple[Any, ...]]]:
         """The documents of a file, each once where it is not cut, and their rows of `SCHEMA`."""
         reading = read_patiently(unit, kept=False)
         rejected = len(reading.rejects)

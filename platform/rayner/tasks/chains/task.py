@@ -27,7 +27,7 @@ from rayner.tasks.base import Counts, Examples, Metric, Output, Parts, Progress,
 from rayner.tasks.chains.scorer import ChainScorer
 from rayner.tasks.chains.story_rows import chained, rows
 from rayner.tasks.corpus_task import CorpusTask
-from rayner.tasks.splits import Documents
+from rayner.tasks.splits import FoundDocuments
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ class ChainsTask(CorpusTask[ChainsRecipe]):
         if recipe.loss.mlm_weight:
             self.weights = {**self.weights, "mlm": recipe.loss.mlm_weight}
 
-    def require(self, found: Documents) -> None:
+    def require(self, found: FoundDocuments) -> None:
         """Refuse documents of which fewer than two stories have a chain of two mentions."""
         if found.stories < 2:
             what = f"{found.stories} of its stories have a chain of two mentions"

@@ -24,8 +24,7 @@ from rayner.files.uris import expanded, uri_of
 from rayner.metrics.intervals import span_intervals
 from rayner.tasks.base import Mode, ParallelMap, Predictor
 from rayner.tasks.kinds.base import FOLDER, Card, GoldItems, Kind, Source, held_out_documents
-from rayner.tasks.splits import Change, Split, change_of, document_units, read_documents
-from rayner.tasks.splits import Documents as FoundDocuments
+from rayner.tasks.splits import Change, FoundDocuments, Split, change_of, document_units, read_documents
 
 log = logging.getLogger(__name__)
 

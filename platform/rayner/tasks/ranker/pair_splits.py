@@ -15,8 +15,7 @@ from rayner.config import PairSettings
 from rayner.config.recipe_files import corpus_paths
 from rayner.counted import counted
 from rayner.data.example_shards import canonical
-from rayner.data.readers import Reject
-from rayner.data.readers import Unit as Lines
+from rayner.data.readers import FileUnit, Reject
 from rayner.data.scans import cuts_of, is_large, with_cuts
 from rayner.data.schema import Document
 from rayner.data.split import KEY_SCHEMA, are_of, parts_by, split_keys
@@ -59,7 +58,7 @@ class _Scan(NamedTuple):
 class _Chosen(NamedTuple):
     """Those pairs of some lines that are in a split: [N] bool."""
 
-    lines: Lines
+    lines: FileUnit
     rows: np.ndarray
 
 
@@ -82,7 +81,7 @@ def pair_units(
     key = "pairs.dev" if part == "dev" and pairs.dev else "pairs.train"
     # Absolute, because the workers of a cluster have another working directory.
     paths = [path.absolute() for path in corpus_paths(pairs.dev if key == "pairs.dev" else pairs.train, key)]
-    files = [Lines("jsonl", (str(path),), str(path)) for path in paths]
+    files = [FileUnit("jsonl", (str(path),), str(path)) for path in paths]
     large = [one for one in files if is_large(one)]
     cut = dict(zip(large, in_order_of_parts(mapper, cuts_of, large), strict=True))
     lines = [part for one in files for part in (with_cuts(one, cut[one]) if one in cut else [one])]
@@ -146,11 +145,11 @@ def _check(paths: Sequence[Path], pairs: int, rejects: int, first: Reject | None
         warn_once(log, f"{lines} no pair; the first: {first.where.removeprefix(here)}: {first.what}")
 
 
-def _rows(lines: Lines) -> ContextRows:
+def _rows(lines: FileUnit) -> ContextRows:
     return read_context_rows(lines.paths[0], lines.span, lines.first)
 
 
-def _scan(lines: Lines) -> _Scan:
+def _scan(lines: FileUnit) -> _Scan:
     found = _rows(lines)
     contents, sizes = _contents(found.rows)
     return _Scan(

@@ -31,7 +31,7 @@ from rayner.tasks.recognizer import calibration
 from rayner.tasks.recognizer.added_types import base_of, effects_of_flat_decoding, read_base, require_added
 from rayner.tasks.recognizer.predictor import Recognizer
 from rayner.tasks.recognizer.task import RecognizerOptions, RecognizerTask
-from rayner.tasks.splits import Documents
+from rayner.tasks.splits import FoundDocuments
 
 STEPS_OF_AN_EPOCH = 20
 """At least so many: few examples are gone through several times."""
@@ -71,7 +71,7 @@ class AddingTask(RecognizerTask):
         """The checkpoint, too, whose tokenizer it is."""
         return {**super().example_settings(), "checkpoint": self.added.version}
 
-    def require(self, found: Documents) -> None:
+    def require(self, found: FoundDocuments) -> None:
         """Refuse documents that have too few mentions of an added type."""
         require_added(found.mentions, self.added)
 

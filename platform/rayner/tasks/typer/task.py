@@ -28,7 +28,7 @@ from rayner.tasks.corpus_task import CorpusTask, mention_of
 from rayner.tasks.predict import predict
 from rayner.tasks.predictor_options import Options
 from rayner.tasks.sharing import from_first, shares
-from rayner.tasks.splits import Documents
+from rayner.tasks.splits import FoundDocuments
 from rayner.tasks.typer.mention_batches import TypeBatch, by_tokens, joined, known_groups, stored_states
 from rayner.tasks.typer.mention_windows import MentionWindow, MentionWindows
 from rayner.tasks.typer.predictor import (
@@ -101,13 +101,13 @@ class TyperTask(CorpusTask[TyperRecipe]):
             document = self.contexts.of(document)
         return self._windows(document)
 
-    def require(self, found: Documents) -> None:
+    def require(self, found: FoundDocuments) -> None:
         """Refuse documents without a mention of any of the types, which are known from then on: who asks for
         them would else read the documents again, in one process."""
         if "vocabulary" not in vars(self):
             self.vocabulary = vocabulary_of(self.recipe, found.fine_types)
 
-    def lacking(self, found: Documents) -> str:
+    def lacking(self, found: FoundDocuments) -> str:
         """Mentions of any type."""
         return mention_of(self.names) if found.fine_types.keys().isdisjoint(self.names) else ""
 
