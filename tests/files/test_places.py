@@ -19,7 +19,7 @@ from pyarrow.fs import FileSystem
 from rayner.errors import InputError
 from rayner.files import places
 from rayner.files.fetching import local
-from rayner.files.places import Place, place_of, real_path
+from rayner.files.places import Place, place_of
 from rayner.files.publishing import Publication
 from rayner.files.uris import quoted
 from tests.object_storage import BUCKET, Fault, Storage
@@ -145,20 +145,6 @@ def test_the_uris_of_a_bucket_share_a_client_for_as_long_as_the_settings_hold(
     assert one is other
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "ANOTHER")
     assert place_of(f"s3://{BUCKET}/a").filesystem is not one
-
-
-def test_the_spellings_of_a_place_are_told_to_be_one(storage: Storage, tmp_path: Path) -> None:
-    one = f"s3://{BUCKET}/my base.jsonl"
-    for other in (
-        Path(one),
-        Path(one).absolute(),
-        one.replace(" ", "%20"),
-        f"s3://{BUCKET}/my%20b%61se.jsonl",
-    ):
-        assert real_path(other) == real_path(one)
-    assert real_path(one) != real_path(f"s3://{BUCKET}/my+base.jsonl")
-    (tmp_path / "link").symlink_to(tmp_path / "file")
-    assert real_path(tmp_path / "x" / ".." / "link") == real_path(tmp_path / "file") == str(tmp_path / "file")
 
 
 def test_a_uri_that_is_not_utf_8_is_refused(storage: Storage) -> None:

@@ -19,7 +19,7 @@ from rayner.runtime.corpora.rank import rank
 from rayner.runtime.corpora.resolve import resolve_texts
 from rayner.runtime.linking import indexes
 from rayner.runtime.linking.standardize import _write
-from rayner.runtime.run_folder import check_apart
+from rayner.runtime.run_folder import check_apart, comparable
 from rayner.runtime.training.train import train
 from tests.runtime.training.toy_task import toy_recipe
 
@@ -89,6 +89,15 @@ def test_a_ranking_that_cannot_be_written_is_refused_before_any_work(
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     with pytest.raises(InputError, match="cannot be written"):
         rank([tmp_path / "in.jsonl"], tmp_path / "no checkpoint", tmp_path / "new/out")
+
+
+def test_the_spellings_of_a_place_are_told_to_be_one(tmp_path: Path) -> None:
+    one = "s3://tests/my base.jsonl"
+    for other in (Path(one), Path(one).absolute(), one.replace(" ", "%20"), "s3://tests/my%20b%61se.jsonl"):
+        assert comparable(other) == comparable(one)
+    assert comparable(one) != comparable("s3://tests/my+base.jsonl")
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    assert comparable(tmp_path / "x" / ".." / "link") == comparable(tmp_path / "file") == tmp_path / "file"
 
 
 def test_a_place_at_a_uri_is_opened_before_any_work() -> None:

@@ -13,7 +13,7 @@ from rayner.data.fine_types import gold_types
 from rayner.data.readers.files import stem
 from rayner.data.schema import UNKNOWN, UNTYPED, Document, Mention
 from rayner.data.words import are_in_order
-from rayner.files.uris import with_uris
+from rayner.files.uris import tell_of_uris
 
 Overlap = Literal["unknown", "outer", "flat", "nested"]
 """Which of mentions that overlap a model learns and finds: it learns the outer ones only, it learns all and
@@ -47,9 +47,7 @@ class Finding:
     split: str | None = None
 
     def __post_init__(self) -> None:
-        # Of what was fetched from a URI, whoever reads this knows the URI alone.
-        for name in ("where", "what"):
-            object.__setattr__(self, name, with_uris(getattr(self, name)))
+        tell_of_uris(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple, TypeVar
@@ -312,18 +313,26 @@ def _repeated(do: Callable[[], T], place: Place, worked: bool = False) -> T:
     Raises:
         GoneError, InputError, StorageError: as `do` raised it, or as `local`.
     """
-    for attempt in range(1, TRIES + 1):
+    for attempt in count(1):
         try:
             return do()
         except Exception as error:
             if isinstance(error, GoneError | RaynerError) or not place.is_fault(error):
                 raise
-            failure = storage_failure(place.shown, error, worked=worked)
-            if attempt == TRIES or isinstance(failure, InputError):
-                raise failure from None
-            log.warning("%s (try %d of %d)", failure, attempt, TRIES)
-            time.sleep(PAUSE * 2 ** (attempt - 1))
+            wait(storage_failure(place.shown, error, worked=worked), attempt)
     raise AssertionError
+
+
+def wait(failure: RaynerError, attempt: int) -> None:
+    """Say what failed and wait before the next try, after each one longer.
+
+    Raises:
+        InputError, StorageError: the failure, after the last try or where none would help.
+    """
+    if attempt == TRIES or isinstance(failure, InputError):
+        raise failure from None
+    log.warning("%s (try %d of %d)", failure, attempt, TRIES)
+    time.sleep(PAUSE * 2 ** (attempt - 1))
 
 
 def _download(source: Place, entry: Entry, path: Path) -> None:

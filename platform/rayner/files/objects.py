@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Mapping
+from itertools import count
 from pathlib import Path
 from typing import Any
 
-from rayner.errors import InputError, first_line
-from rayner.files.fetching import PAUSE, TRIES, storage_failure
+from rayner.errors import first_line
+from rayner.files.fetching import storage_failure, wait
 from rayner.files.stores import store_at
 
 log = logging.getLogger(__name__)
@@ -65,17 +65,14 @@ class Objects:
             log.warning("%s: what it replaced is not removed yet (%s)", self._uri, first_line(error))
 
     def _repeated(self, do: Callable[[], Any]) -> Any:
-        for attempt in range(1, TRIES + 1):
+        for attempt in count(1):
             try:
                 done = do()
             except Exception as error:
                 failure = storage_failure(self._uri, error, "cannot be reached", self.worked)
                 if isinstance(error, FileNotFoundError) and "NoSuchBucket" not in str(error):
                     raise
-                if attempt == TRIES or isinstance(failure, InputError):
-                    raise failure from None
-                log.warning("%s (try %d of %d)", failure, attempt, TRIES)
-                time.sleep(PAUSE * 2 ** (attempt - 1))
+                wait(failure, attempt)
             else:
                 self.worked = True
                 return done

@@ -21,7 +21,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from rayner.errors import InputError, first_line
-from rayner.files.uris import check_name, check_uri, quoted, uri_of
+from rayner.files.uris import check_name, check_uri, quoted
 from rayner.files.whole import is_partial, partial_name
 
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
@@ -202,19 +202,6 @@ def place_of(uri: str | os.PathLike[str]) -> Place:
         return Place(fs.LocalFileSystem(), path, path)
     filesystem, path = _resolve(text)
     return Place(filesystem, path, path if isinstance(filesystem, fs.LocalFileSystem) else text)
-
-
-def real_path(path: str | os.PathLike[str]) -> str:
-    """The same text for each spelling of a path or a URI: with its links followed, or decoded.
-
-    Raises:
-        InputError: as `uri_of` and `place_of`.
-    """
-    uri = uri_of(path)
-    if uri is None:
-        return str(Path(path).resolve())
-    place = place_of(uri)
-    return f"{place.filesystem.type_name}://{place.path.rstrip('/')}"
 
 
 def _absolute(path: str) -> str:

@@ -13,15 +13,15 @@ import os
 import secrets
 import shutil
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from rayner.errors import InputError, RaynerError
-from rayner.files.fetching import PAUSE, TRIES, local_root, objects_of, storage_failure
+from rayner.files.fetching import local_root, objects_of, storage_failure, wait
 from rayner.files.folders import is_left_over
 from rayner.files.hashes import FileHashes
 from rayner.files.locks import locked, this_process
@@ -309,7 +309,7 @@ class Publication:
         """Put a manifest in the place of the one that this process knows of."""
         import obstore
 
-        for attempt in range(1, TRIES + 1):
+        for attempt in count(1):
             mode: Any = "create" if self._state is None else self._version
             try:
                 self._version = version_of(
@@ -328,10 +328,7 @@ class Publication:
                     self._state, self._version = now, version
                 elif now is not None and (self._state is None or now.write != self._state.write):
                     raise self._taken_over(now) from None
-                if attempt == TRIES or isinstance(failure, InputError):
-                    raise failure from None
-                log.warning("%s (try %d of %d)", failure, attempt, TRIES)
-                time.sleep(PAUSE * 2 ** (attempt - 1))
+                wait(failure, attempt)
         self._state = state
         self._objects.worked = True
         self._late.clear()

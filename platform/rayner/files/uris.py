@@ -97,6 +97,12 @@ def with_uris(text: str) -> str:
     return _SHOWN.sub(r"\1://", text)
 
 
+def tell_of_uris(one: Any) -> None:
+    """Have `where` and `what` of a frozen object name URIs: who reads of what was fetched knows no others."""
+    for name in ("where", "what"):
+        object.__setattr__(one, name, with_uris(getattr(one, name)))
+
+
 def check_uri(text: str) -> None:
     """Refuse a URI with credentials; what the error shows of it has none.
 

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Collection, Iterable
 from pathlib import Path, PurePath, PurePosixPath
+from urllib.parse import unquote
 
 from rayner.errors import CorpusError, InputError
 from rayner.files.run_checkpoints import SWEEP
@@ -144,12 +145,12 @@ def check_apart(inputs: Iterable[str | Path], out: str | Path, written: Iterable
 
 
 def comparable(path: str | Path) -> PurePath:
-    """What can be compared: links are followed, and both names of Google's storage are one."""
+    """What can be compared: links are followed, names decoded, and both names of Google's storage are one."""
     uri = uri_of(path)
     if uri is None:
         return Path(path).resolve()
     scheme, _, rest = uri.partition("://")
-    return PurePosixPath(f"{'gs' if scheme == 'gcs' else scheme}://{rest}")
+    return PurePosixPath(f"{'gs' if scheme == 'gcs' else scheme}://{unquote(rest)}")
 
 
 def run_folder(name: str) -> Path:

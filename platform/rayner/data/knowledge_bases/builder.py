@@ -11,7 +11,7 @@ from rayner.data.mention_strings import fold
 from rayner.data.readers.base import as_written, is_encodable
 from rayner.data.schema import Entity
 from rayner.errors import KnowledgeBaseError
-from rayner.files.uris import with_uris
+from rayner.files.uris import tell_of_uris
 
 Repeats = Literal["never", "rows", "names"]
 """What a second row of an id is: a mistake, more of the same entity if it has the same name, another name."""
@@ -28,9 +28,7 @@ class Reject:
     entity_id: str | None = None
 
     def __post_init__(self) -> None:
-        # Of what was fetched from a URI, whoever reads this knows the URI alone.
-        for name in ("where", "what"):
-            object.__setattr__(self, name, with_uris(getattr(self, name)))
+        tell_of_uris(self)
 
 
 @dataclass(frozen=True, slots=True)

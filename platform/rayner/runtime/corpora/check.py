@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -31,6 +31,7 @@ from rayner.runtime.corpora.part_findings import Listed, PartCheck, SplitPart, u
 from rayner.runtime.corpora.seen_parts import SeenParts
 from rayner.runtime.progress import track
 from rayner.tasks.base import ParallelMap
+from rayner.tasks.parallel import in_order_of_parts
 from rayner.tasks.registry import task_of, train_task
 from rayner.tasks.splits import FoundDocuments, Split, change_of
 
@@ -145,13 +146,14 @@ def _absolute(unit: FileUnit) -> FileUnit:
 
 
 def _cut(large: Sequence[FileUnit], mapper: ParallelMap) -> list[list[FileUnit]]:
-    found = dict(track(mapper(_pieces_of, list(enumerate(large))), len(large), "cut large files"))
-    return [found[number] for number in range(len(large))]
+    def tracked(work: Callable[[Any], Any], units: Sequence[Any]) -> Iterator[Any]:
+        return track(mapper(work, units), len(units), "cut large files")
+
+    return in_order_of_parts(tracked, _pieces_of, large)
 
 
-def _pieces_of(given: tuple[int, FileUnit]) -> tuple[int, list[FileUnit]]:
-    number, unit = given
-    return number, with_patience(lambda: scans.parts_of(None, unit), unit, kept=False)
+def _pieces_of(unit: FileUnit) -> list[FileUnit]:
+    return with_patience(lambda: scans.parts_of(None, unit), unit, kept=False)
 
 
 def _leave_out(seen: SeenParts, mapper: ParallelMap, check_part: PartCheck) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 from rayner.data.knowledge_base_check import check_knowledge_base
 from rayner.data.knowledge_bases import Columns, check_suffix, read_knowledge_base, write_knowledge_base
 from rayner.errors import KnowledgeBaseError
-from rayner.files.places import real_path
 from rayner.files.whole import write_json_lines
 from rayner.files.working import check_no_folder, file_at
+from rayner.runtime.run_folder import comparable
 
 REJECTS = ".rejects.jsonl"
 """What the file of rejects is called, after the whole name of the output: others may lie beside it."""
@@ -39,9 +39,9 @@ def convert(
     """
     check_suffix(out)
     rejects = out.with_name(out.name + REJECTS)
-    written = {real_path(out), real_path(rejects)}
+    written = {comparable(out), comparable(rejects)}
     for path in inputs:
-        if real_path(path) in written:
+        if comparable(path) in written:
             raise KnowledgeBaseError(f"--out {out}", f"would overwrite the input {path}", "name another file")
     check_no_folder(out)
     base = read_knowledge_base(inputs, format, columns, max_aliases)

@@ -13,14 +13,13 @@ from rayner.config.recipe_files import corpus_paths
 from rayner.errors import InputError
 from rayner.files.fetching import is_there, local
 from rayner.files.folders import replace_folder
-from rayner.files.places import real_path
 from rayner.files.run_checkpoints import checkpoint_of
 from rayner.files.uris import expanded, uri_of
 from rayner.files.whole import text_file
 from rayner.files.working import check_no_folder, file_at, worked_on
 from rayner.models.precision_choice import choose
 from rayner.runtime.linking.loading import load_standardizer
-from rayner.runtime.run_folder import check_writable
+from rayner.runtime.run_folder import check_writable, comparable
 from rayner.supervision.context_rows import row_to_json
 from rayner.tasks.checkpoint import save_checkpoint
 from rayner.tasks.checkpoint_files import MANIFEST
@@ -159,12 +158,12 @@ def add_reranker(
 def _check_out(out: Path, recipe: StandardizerRecipe) -> None:
     read = {"knowledge_base.paths": recipe.knowledge_base.paths}
     read |= {f"mentions.{key}": getattr(recipe.mentions, key) for key in ("train", "dev", "negatives")}
-    written = real_path(out)
+    written = comparable(out)
     for key, paths in read.items():
         # What lacks a variable, or is not there, is told of.
         corpus_paths(paths, key)
-        for path in (real_path(expanded(named)) for named in paths):
-            if written == path or (written.startswith(f"{path}/") and is_there(out)):
+        for path in (comparable(expanded(named)) for named in paths):
+            if written == path or (written.is_relative_to(path) and is_there(out)):
                 what = f"would overwrite what the checkpoint's recipe reads as {key}"
                 raise InputError(f"--out {out}", what, "name another file")
 

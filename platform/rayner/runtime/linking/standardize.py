@@ -14,13 +14,13 @@ from typing import Any
 from rayner.config.base import AskedPrecision
 from rayner.data.mention_rows import MentionRow, read_mention_rows
 from rayner.errors import CorpusError, InputError
-from rayner.files.places import real_path
 from rayner.files.uris import uri_of
 from rayner.files.whole import text_file
 from rayner.files.working import check_no_folder, file_at
 from rayner.metrics.nil import check_nil_share
 from rayner.models.precision_choice import precision_of
 from rayner.runtime.linking.loading import load_standardizer
+from rayner.runtime.run_folder import comparable
 from rayner.tasks.predict import predict
 from rayner.tasks.stages import one_stage
 from rayner.tasks.standardizer.options import StandardizerOptions
@@ -142,7 +142,7 @@ def _not_empty(rows: Iterator[MentionRow], path: Path) -> Iterator[MentionRow]:
 
 def _check_out(out: Path, path: Path) -> None:
     check_no_folder(out)
-    if real_path(out) == real_path(path):
+    if comparable(out) == comparable(path):
         raise InputError(f"--out {out}", "would overwrite the mentions", "name another file")
 
 
