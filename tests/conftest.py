@@ -187,12 +187,12 @@ def s3_server() -> Iterator[Storage]:
 @pytest.fixture
 def storage(s3_server: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Storage]:
     """The S3 server without faults, in the environment of a test on a machine that has fetched nothing."""
-    from rayner.files import fetching
+    from rayner.files import tries
     from tests.object_storage import environment
 
     for name, value in {**environment(s3_server.url), "RAYNER_LOCAL": str(tmp_path / "machine")}.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(fetching, "PAUSE", 0.01)
+    monkeypatch.setattr(tries, "PAUSE", 0.01)
     s3_server.works()
     yield s3_server
     s3_server.works()

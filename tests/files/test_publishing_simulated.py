@@ -21,7 +21,7 @@ from obstore.exceptions import AlreadyExistsError, GenericError, PreconditionErr
 from obstore.store import MemoryStore
 
 from rayner.errors import RaynerError
-from rayner.files import fetching, objects, publishing
+from rayner.files import objects, publishing, tries
 from rayner.files.manifests import MANIFEST, OBJECTS, Entry, Manifest, decode
 from rayner.files.publishing import Publication, TakenOverError
 
@@ -135,8 +135,8 @@ def begun(patch: pytest.MonkeyPatch, folder: Path, owner: str | None = None) -> 
     patch.setattr(obstore, "put", simulated.puts)
     patch.setattr(publishing, "place_of", lambda uri: None)
     patch.setattr(publishing, "objects_of", simulated.objects_of)
-    patch.setattr(fetching, "PAUSE", 0)
-    patch.setattr(fetching, "TRIES", 2)
+    patch.setattr(tries, "PAUSE", 0)
+    patch.setattr(tries, "TRIES", 2)
     return simulated
 
 

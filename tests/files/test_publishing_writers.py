@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,6 @@ import obstore
 import pytest
 
 from rayner.errors import InputError, StorageError
-from rayner.files import fetching
 from rayner.files.fetching import local
 from rayner.files.publishing import Publication, TakenOverError
 from rayner.files.working import kept_in_place, worked_on
@@ -213,7 +213,7 @@ def test_who_is_taken_over_is_interrupted(storage: Storage, tmp_path: Path, heed
             another.folder = tmp_path / "other"
             another.open()
             while True:
-                fetching.time.sleep(0.05)
+                time.sleep(0.05)
 
     before = signal.signal(signal.SIGINT, heeds)
     try:

@@ -13,7 +13,7 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from rayner.errors import InputError, RaynerError, StorageError
-from rayner.files import fetching
+from rayner.files import tries
 from rayner.files.fetching import is_there, local, storage_failure
 from rayner.files.publishing import Publication
 from rayner.files.stores import store_at
@@ -179,7 +179,7 @@ def test_errors_of_a_package_of_fsspec_are_one_line(monkeypatch: pytest.MonkeyPa
     def fail(*_: Any, **__: Any) -> None:
         raise HostIsUnknown("Name or service not known")
 
-    monkeypatch.setattr(fetching, "PAUSE", 0)
+    monkeypatch.setattr(tries, "PAUSE", 0)
     monkeypatch.setattr(MemoryFileSystem, "info", fail)
     with pytest.raises(StorageError, match=r"memory://x/y: cannot be read \(Name or service not known\)"):
         local("memory://x/y")

@@ -12,7 +12,6 @@ import logging
 import os
 import re
 import shutil
-import time
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -26,13 +25,11 @@ from pyarrow import fs
 from rayner.errors import InputError, RaynerError, StorageError, first_line
 from rayner.files.manifests import OBJECTS, REFUSED, Entry, find_manifest, key_of
 from rayner.files.places import Place, place_of
+from rayner.files.tries import wait
 from rayner.files.uris import uri_of
 from rayner.files.whole import link_or_copy, partial_name, whole_file
 
 LOCAL_VARIABLE = "RAYNER_LOCAL"
-TRIES = 4
-PAUSE = 0.5
-"""Seconds before the second try; twice as long before each further one."""
 _AT_ONCE = 8
 _CHUNK = 2**22
 _PATHS = re.compile(r"\S*/\S*")
@@ -321,18 +318,6 @@ def _repeated(do: Callable[[], T], place: Place, worked: bool = False) -> T:
                 raise
             wait(storage_failure(place.shown, error, worked=worked), attempt)
     raise AssertionError
-
-
-def wait(failure: RaynerError, attempt: int) -> None:
-    """Say what failed and wait before the next try, after each one longer.
-
-    Raises:
-        InputError, StorageError: the failure, after the last try or where none would help.
-    """
-    if attempt == TRIES or isinstance(failure, InputError):
-        raise failure from None
-    log.warning("%s (try %d of %d)", failure, attempt, TRIES)
-    time.sleep(PAUSE * 2 ** (attempt - 1))
 
 
 def _download(source: Place, entry: Entry, path: Path) -> None:

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from rayner.errors import first_line
-from rayner.files.fetching import storage_failure, wait
+from rayner.files.fetching import storage_failure
 from rayner.files.stores import store_at
+from rayner.files.tries import wait
 
 log = logging.getLogger(__name__)
 

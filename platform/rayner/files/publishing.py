@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from rayner.errors import InputError, RaynerError
-from rayner.files.fetching import local_root, objects_of, storage_failure, wait
+from rayner.files.fetching import local_root, objects_of, storage_failure
 from rayner.files.folders import is_left_over
 from rayner.files.hashes import FileHashes
 from rayner.files.locks import locked, this_process
@@ -30,6 +30,7 @@ from rayner.files.objects import Objects, version_of
 from rayner.files.places import place_of
 from rayner.files.snapshots import is_aside, snapshot
 from rayner.files.stores import SCHEMES
+from rayner.files.tries import wait
 
 _AT_ONCE = 8
 OPENINGS = 10

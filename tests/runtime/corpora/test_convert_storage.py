@@ -10,7 +10,7 @@ import pytest
 
 from rayner.data.readers import FileUnit, find_units
 from rayner.errors import FileError, InputError, RaynerError, StorageError
-from rayner.files import fetching
+from rayner.files import tries
 from rayner.files.places import place_of
 from rayner.runtime import faults
 from rayner.runtime.corpora import kept_parts
@@ -41,7 +41,7 @@ def test_storage_that_fails_is_no_reason_to_reject(
     on_another_node: FileUnit, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(faults, "TRIES", 1)
-    monkeypatch.setattr(fetching, "TRIES", 1)
+    monkeypatch.setattr(tries, "TRIES", 1)
     failed = storage.fails("503", times=10**9, part="conversion")
     with pytest.raises(StorageError, match=f"{CORPUS}/a.jsonl: cannot be read"):
         kept_parts.read_patiently(on_another_node)

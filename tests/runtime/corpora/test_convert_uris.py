@@ -13,7 +13,7 @@ import pytest
 from rayner.data import scans
 from rayner.data.readers import find_units
 from rayner.errors import CorpusError, InputError, StorageError
-from rayner.files import fetching, objects, publishing
+from rayner.files import objects, publishing, tries
 from rayner.files.manifests import decode
 from rayner.files.publishing import TakenOverError
 from rayner.runtime import faults
@@ -165,8 +165,7 @@ def test_half_of_a_part_does_not_count(
     storage: Storage, corpus: Path, apart: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(faults, "TRIES", 1)
-    for module in (fetching, objects, publishing):
-        monkeypatch.setattr(module, "TRIES", 1)
+    monkeypatch.setattr(tries, "TRIES", 1)
     place = f"{HOME}/half"
     convert([corpus], tmp_path / "out", workers=0)
     apart.clear()
