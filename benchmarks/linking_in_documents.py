@@ -124,21 +124,28 @@ class Linker:
         return tuple(dict.fromkeys(self._found[part][0] for part in best))
 
 
+def split(
+    fold: int, asked: Sequence[Asked], entities: Sequence[Entity]
+) -> tuple[list[Asked], list[Asked], list[bool]]:
+    """The mentions of a fold's documents and of all others, and of each of the fold whether it is unseen."""
+    documents = max(one.document for one in asked) + 1
+    fold_of = np.random.default_rng(0).permutation(documents) % FOLDS
+    test = [one for one in asked if fold_of[one.document] == fold]
+    learned = [one for one in asked if fold_of[one.document] != fold]
+    seen = {folded(name) for entity in entities for name in (entity.name, *entity.aliases)}
+    seen |= {folded(one.written) for one in learned}
+    return test, learned, [folded(one.written) not in seen for one in test]
+
+
 def ask(
     fold: int, asked: Sequence[Asked], entities: Sequence[Entity], task: Any, encode: Any
 ) -> dict[str, list]:
     """Way -> for each mention of a fold: is all that is answered right, and (`WAY: all`) all there is?"""
-    rng = np.random.default_rng(0)
-    documents = max(one.document for one in asked) + 1
-    fold_of = rng.permutation(documents) % FOLDS
-    test = [one for one in asked if fold_of[one.document] == fold]
-    learned = [one for one in asked if fold_of[one.document] != fold]
+    test, learned, unseen = split(fold, asked, entities)
     entity_of = entity_of_id(entities)
-    known = {folded(name) for entity in entities for name in (entity.name, *entity.aliases)}
-    seen = known | {folded(one.written) for one in learned}
     strings = [text for one in test for text in (one.written, one.explained)]
     strings += [part for text in strings for reading in readings(text) for part in reading]
-    result: dict[str, list] = {"unseen": [folded(one.written) not in seen for one in test]}
+    result: dict[str, list] = {"unseen": unseen}
     result["document"] = [one.document for one in test]
     result["composite"] = [len(one.entity_ids) > 1 for one in test]
     result["explained"] = [one.written != one.explained for one in test]
@@ -151,7 +158,7 @@ def ask(
                 if (ids := tuple(dict.fromkeys(filter(None, map(entity_of, one.entity_ids)))))
                 and not (composites and len(ids) > 1 and readings(getattr(one, kind)))
             ]
-            linkers[kind, composites] = _linker(mentions, entities, task, encode)
+            linkers[kind, composites] = linker_of(mentions, entities, task, encode)
             linkers[kind, composites].search(strings)
     for name, way in WAYS.items():
         linker, right, whole = linkers[way.indexed, way.composites], [], []
@@ -164,7 +171,9 @@ def ask(
     return result
 
 
-def _linker(mentions: Sequence[MentionString], entities: Sequence[Entity], task: Any, encode: Any) -> Linker:
+def linker_of(
+    mentions: Sequence[MentionString], entities: Sequence[Entity], task: Any, encode: Any
+) -> Linker:
     """With all strings in the index, both sides combined as a tenth of them says; by n-grams without
     `encode`."""
     if encode is None:
@@ -186,7 +195,7 @@ def _nothing(texts: Sequence[str]) -> np.ndarray:
     return np.ones((len(texts), 1), np.float32)
 
 
-def _encoder(task: StandardizerTask, entities: Sequence[Entity], file: Path) -> Encode:
+def untrained(task: StandardizerTask, entities: Sequence[Entity], file: Path) -> Encode:
     """The untrained encoder; the vectors of all names are kept in a file for the next call."""
     model = task.build().eval()
     if not file.exists():
@@ -249,7 +258,7 @@ def main() -> None:
         {"task": "standardizer", "knowledge_base": {"paths": [KNOWLEDGE_BASE]}}, "linking_in_documents"
     )
     task, entities = StandardizerTask(recipe), load_entity_strings(recipe).indexed
-    encode = _encoder(task, entities, options.runs / "vectors.npz") if options.by == "both" else None
+    encode = untrained(task, entities, options.runs / "vectors.npz") if options.by == "both" else None
     table: list[dict[str, Any]] = []
     for corpus in options.only:
         files = {fold: options.runs / f"{corpus}_{options.by}_{fold}.json" for fold in options.folds}
