@@ -36,3 +36,18 @@ def test_what_is_no_share_is_refused(text: str):
     assert [share(value) for value in ("0", "1", "0.25")] == [0, 1, 0.25]
     with pytest.raises(BadParameter, match="is no share: a number between 0 and 1"):
         share(text)
+
+
+@pytest.mark.parametrize(
+    ("command", "unset"),
+    [
+        ("train", "as the recipe says"),
+        *((f"corpus {name}", "Ray where the input is large") for name in ("convert", "check", "label")),
+        ("corpus resolve", "Ray where the input is large"),
+        ("corpus contexts", "0, and 1 with --vllm"),
+        *((command, "0") for command in ("evaluate", "corpus rank", "index build")),
+    ],
+)
+def test_each_command_says_what_it_does_without_workers(command: str, unset: str, run):
+    told = " ".join(run(*command.split(), "--help")[1].split())
+    assert f"Number of Ray workers; 0: this process. If unset, {unset}. [x>=0]" in told

@@ -15,6 +15,7 @@ from rayner.cli.options import (
     Json,
     Redo,
     Workers,
+    WorkersBySize,
     given_output,
     given_path,
 )
@@ -50,7 +51,7 @@ def convert(
         Literal["parquet", "jsonl", "iob2", "brat", "pubtator", "bioc", "bioc_json", "docbin"],
         typer.Option(help="The format of the output; docbin is spaCy's and needs the extra spacy."),
     ] = "parquet",
-    workers: Workers = None,
+    workers: WorkersBySize = None,
     fresh: Redo = False,
     as_json: Json = False,
 ) -> None:
@@ -79,7 +80,7 @@ def check(
             help="Check the corpus of a recipe too, and all against its types and windows.",
         ),
     ] = None,
-    workers: Workers = None,
+    workers: WorkersBySize = None,
     as_json: Json = False,
 ) -> None:
     """List what is wrong with a corpus, by file and line. Status 1 if there are errors."""
@@ -116,7 +117,7 @@ def label(
     ambiguity: Annotated[
         Literal["drop", "first", "both"], typer.Option(help="What to do with a name that has two types.")
     ] = "drop",
-    workers: Workers = None,
+    workers: WorkersBySize = None,
     fresh: Redo = False,
     as_json: Json = False,
 ) -> None:
@@ -161,7 +162,7 @@ def resolve(
         typer.Option(help="How head words are found; auto takes spaCy's parser where it is installed."),
     ] = "auto",
     format: CorpusFormat = "auto",
-    workers: Workers = None,
+    workers: WorkersBySize = None,
     precision: FixedPrecision = None,
     fresh: Redo = False,
     as_json: Json = False,

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rayner.cli.options import Json, Redo, Workers, given_output, given_path
+from rayner.cli.options import Json, Redo, given_output, given_path, workers_option
 from rayner.cli.printing import logs_on_stderr, print_result, print_summary
 from rayner.cli.tables import with_place
 from rayner.counted import counted
@@ -117,7 +117,7 @@ def contexts(
         ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Of what is drawn.")] = 0,
-    workers: Workers = None,
+    workers: Annotated[int | None, workers_option("0, and 1 with --vllm")] = None,
     fresh: Redo = False,
     as_json: Json = False,
 ) -> None:

@@ -79,14 +79,16 @@ Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the recipe: --set training.epochs=3"),
 ]
-Workers = Annotated[
-    int | None,
-    typer.Option(
-        min=0,
-        metavar="N",
-        help="Number of Ray workers; 0: this process. If unset, the recipe or the command decides.",
-    ),
-]
+
+
+def workers_option(unset: str) -> Any:
+    """The option `--workers`, whose help says what a command does without it."""
+    told = f"Number of Ray workers; 0: this process. If unset, {unset}."
+    return typer.Option(min=0, metavar="N", help=told)
+
+
+Workers = Annotated[int | None, workers_option("0")]
+WorkersBySize = Annotated[int | None, workers_option("Ray where the input is large")]
 Precision = Annotated[
     Literal["float32", "bfloat16", "float16", "auto"] | None,
     typer.Option(

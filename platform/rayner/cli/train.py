@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from rayner.cli.options import Json, Overrides, Precision, Recipe, Workers, given_output, given_path
+from rayner.cli.options import Json, Overrides, Precision, Recipe, given_output, given_path, workers_option
 from rayner.cli.printing import command, logs_on_stderr, print_result
 from rayner.cli.tables import print_training
 
@@ -34,7 +34,7 @@ def train(
             help="Add the recipe's types to this recognizer, whose own types stay as they are.",
         ),
     ] = None,
-    workers: Workers = None,
+    workers: Annotated[int | None, workers_option("as the recipe says")] = None,
     precision: Precision = None,
     as_json: Json = False,
 ) -> None:
