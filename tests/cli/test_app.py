@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
 import pytest
+import typer
 
 import rayner
 
@@ -45,6 +47,22 @@ def test_every_command_and_option_has_a_help(run):
         for command in group.registered_commands:
             assert command.callback is not None
             assert command.callback.__doc__
+
+
+def named_commands(command, *names):
+    """The words that name each command, those of groups too."""
+    yield names
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from named_commands(inner, *names, name)
+
+
+def test_no_help_shows_a_type_of_python(run):
+    from rayner.cli.app import app
+
+    names = list(named_commands(typer.main.get_command(app)))
+    types = re.compile(r"<(?:list\[)?(?:int|float|str|bool|Path)(?: range)?\]?>")
+    assert len(names) > 20
+    assert {" ".join(words): found for words in names if (found := types.findall(run(*words, "-h")[1]))} == {}
 
 
 def test_no_arguments_show_the_help(run):

@@ -69,7 +69,18 @@ for name, group in (("corpus", corpus.app), ("kb", kb.app), ("index", index.app)
 @cache
 def _command() -> Any:
     """The commands as they are parsed: made once, which takes as long as many a command itself."""
-    return get_command(app)
+    made = get_command(app)
+    _hide_types(made)
+    return made
+
+
+def _hide_types(command: Any) -> None:
+    """Typer's help shows the Python type of an argument behind its name, also where it has a metavar."""
+    for inner in getattr(command, "commands", {}).values():
+        _hide_types(inner)
+    for parameter in command.params:
+        if parameter.param_type_name == "argument":
+            parameter.display_type_rich = lambda ctx: ""
 
 
 def _terminated_as_interrupted() -> None:

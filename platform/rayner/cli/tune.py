@@ -22,11 +22,15 @@ RecipeFile = Annotated[
 Out = Annotated[
     Path | None,
     typer.Option(
+        metavar="DIR",
         parser=given_output,
-        help="The sweep's folder, or its URI; runs/tune_RECIPE if unset, here or in $RAYNER_STORAGE.",
+        help="The sweep's folder, or its URI; if unset, runs/tune_RECIPE here or in $RAYNER_STORAGE.",
     ),
 ]
-Trials = Annotated[int | None, typer.Option(min=1, help="How many; 16, or the whole grid, if unset.")]
+Trials = Annotated[
+    int | None,
+    typer.Option(min=1, metavar="N", help="How many trials; if unset, 16, or the whole grid."),
+]
 Search = Annotated[
     Literal["grid", "random", "optuna"] | None,
     typer.Option(help="What proposes settings; if unset, as the space recommends."),
@@ -40,24 +44,38 @@ Metrics = Annotated[
     typer.Option(
         "--metric",
         metavar="NAME[:max|min]",
-        help="The objective; several with Optuna.",
+        help="The objective; if unset, the space's or the task's. Several with Optuna.",
     ),
 ]
-Folds = Annotated[int, typer.Option(min=0, help="Cross-validation of the training items; 0 for none.")]
-Seeds = Annotated[int, typer.Option(min=1, help="Trainings with other seeds in each trial.")]
+Folds = Annotated[
+    int, typer.Option(min=0, metavar="N", help="Cross-validation of the training items; 0 for none.")
+]
+Seeds = Annotated[int, typer.Option(min=1, metavar="N", help="Trainings with other seeds in each trial.")]
 HeldOut = Annotated[
-    float, typer.Option(min=0, max=0.5, help="The part of the training items kept from all trials.")
+    float,
+    typer.Option(min=0, max=0.5, metavar="X", help="The part of the training items kept from all trials."),
 ]
 Workers = Annotated[
-    int | None, typer.Option(min=0, help="Ray Train workers of each trial; 0 trains in its own process.")
+    int | None,
+    typer.Option(
+        min=0,
+        metavar="N",
+        help="Ray Train workers of each trial; 0: its own process. If unset, as the recipe says.",
+    ),
 ]
 MaxConcurrent = Annotated[
     int | None,
-    typer.Option(min=1, help="Concurrent trials; if unset, all that the cluster has resources for now."),
+    typer.Option(
+        min=1, metavar="N", help="Concurrent trials; if unset, all that the cluster has resources for now."
+    ),
 ]
-GracePeriod = Annotated[int, typer.Option(min=1, help="Epochs before a trial may be stopped.")]
-ReductionFactor = Annotated[int, typer.Option(min=2, help="Of so many trials, the best one continues.")]
-MaxFailures = Annotated[int, typer.Option(min=0, help="How often a trial that fails is restarted.")]
+GracePeriod = Annotated[int, typer.Option(min=1, metavar="N", help="Epochs before a trial may be stopped.")]
+ReductionFactor = Annotated[
+    int, typer.Option(min=2, metavar="N", help="Of so many trials, the best one continues.")
+]
+MaxFailures = Annotated[
+    int, typer.Option(min=0, metavar="N", help="How often a trial that fails is restarted.")
+]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Start over instead of resuming the sweep in --out.")]
 ResumeErrored = Annotated[
     bool,
