@@ -6,7 +6,9 @@ from typing import Annotated, Any, get_args, get_origin
 
 import pytest
 from typer import BadParameter
+from typer.main import get_command
 
+from rayner.cli.app import app
 from rayner.cli.options import CorpusFormatName, KnowledgeBaseFormat, OperatingPoint, ScoredFormat, share
 from rayner.data import knowledge_bases, readers
 from rayner.data.mention_readers import READERS
@@ -51,3 +53,21 @@ def test_what_is_no_share_is_refused(text: str):
 def test_each_command_says_what_it_does_without_workers(command: str, unset: str, run):
     told = " ".join(run(*command.split(), "--help")[1].split())
     assert f"Number of Ray workers; 0: this process. If unset, {unset}. [x>=0]" in told
+
+
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [
+        ("tune", "trials search scheduler metric workers max_concurrent out"),
+        ("annotate", "types workers tokens_per_batch precision"),
+        ("predict", "types top_k precision"),
+        ("corpus rank", "precision"),
+        ("kb check", "id_column name_column alias_column type_column description_column"),
+    ],
+)
+def test_an_option_without_a_default_says_what_holds_if_it_is_unset(command: str, options: str):
+    found: Any = get_command(app)
+    for name in command.split():
+        found = found.commands[name]
+    told = {param.name: param.help for param in found.params}
+    assert [name for name in options.split() if "if unset" not in told[name].lower()] == []

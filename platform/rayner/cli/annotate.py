@@ -59,7 +59,11 @@ def annotate(
     support: Support = None,
     workers: Annotated[
         int | None,
-        typer.Option(min=0, metavar="N", help="A fixed number of workers; 0: this process, without Ray."),
+        typer.Option(
+            min=0,
+            metavar="N",
+            help="A fixed number of workers; 0: this process, without Ray. If unset, Ray for large inputs.",
+        ),
     ] = None,
     max_workers: Annotated[
         int | None,
@@ -99,7 +103,9 @@ def annotate(
     tokens_per_batch: Annotated[
         int | None,
         typer.Option(
-            min=1, metavar="N", help="Padded tokens per batch; more are faster and need more memory."
+            min=1,
+            metavar="N",
+            help="Padded tokens per batch; more are faster and need more memory. If unset, by the device.",
         ),
     ] = None,
     precision: Precision = None,

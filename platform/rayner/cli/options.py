@@ -77,7 +77,11 @@ Json = Annotated[
 ]
 Overrides = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the recipe: --set training.epochs=3"),
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Override a key of the recipe: --set training.epochs=3; may be repeated.",
+    ),
 ]
 
 
@@ -97,7 +101,7 @@ Precision = Annotated[
 ]
 FixedPrecision = Annotated[
     Literal["float32", "bfloat16", "float16"] | None,
-    typer.Option(help="Of a model's matrix products; `rayner doctor` says which is faster here."),
+    typer.Option(help="Of a model's matrix products. If unset, float32 on a CPU, bfloat16 on a GPU."),
 ]
 Redo = Annotated[bool, typer.Option("--fresh", help="Do everything again instead of continuing.")]
 
@@ -119,7 +123,7 @@ Types = Annotated[
     typer.Option(
         metavar="FILE",
         parser=given_path,
-        help="A YAML list of types to look for, including types not in training.",
+        help="A YAML list of types to look for, also types not in training; if unset, those of training.",
     ),
 ]
 Support = Annotated[
@@ -194,12 +198,16 @@ KnowledgeBaseFormat = Annotated[
     typer.Option(help="The format of the input; auto detects it."),
 ]
 
+_HELD_BY = {
+    "id_column": "ids",
+    "name_column": "names",
+    "alias_column": "aliases, separated by |",
+    "type_column": "types",
+    "description_column": "descriptions",
+}
 _COLUMNS: dict[str, Any] = {
-    "id_column": typer.Option(metavar="COLUMN", help="The column of the ids."),
-    "name_column": typer.Option(metavar="COLUMN", help="The column of the names."),
-    "alias_column": typer.Option(metavar="COLUMN", help="The column of the aliases, separated by |."),
-    "type_column": typer.Option(metavar="COLUMN", help="The column of the types."),
-    "description_column": typer.Option(metavar="COLUMN", help="The column of the descriptions."),
+    name: typer.Option(metavar="COLUMN", help=f"The column of the {what}; if unset, found by its name.")
+    for name, what in _HELD_BY.items()
 }
 
 

@@ -41,7 +41,10 @@ def predict(
     overlap: Overlap = None,
     index: LinkedIndex = None,
     top_k: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Candidates of a standardizer, shown below.")
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="Candidates of a standardizer, shown below; if unset, its answer alone."
+        ),
     ] = None,
     operating_point: OperatingPoint = None,
     nil_share: NilShare = None,

@@ -28,7 +28,7 @@ def quickstart(
         typer.Option(
             "--set",
             metavar="KEY=VALUE",
-            help="Override a key that its three recipes have: --set training.epochs=3",
+            help="Override a key that its three recipes have: --set training.epochs=3; may be repeated.",
         ),
     ] = None,
     out: Annotated[

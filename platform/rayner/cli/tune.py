@@ -33,11 +33,11 @@ Trials = Annotated[
 ]
 Search = Annotated[
     Literal["grid", "random", "optuna"] | None,
-    typer.Option(help="What proposes settings; if unset, as the space recommends."),
+    typer.Option(help="What proposes settings; if unset, as the space recommends, else random."),
 ]
 Scheduler = Annotated[
     Literal["none", "asha", "halving"] | None,
-    typer.Option(help="What stops trials early; if unset, as the space recommends."),
+    typer.Option(help="What stops trials early; if unset, as the space recommends, else none."),
 ]
 Metrics = Annotated[
     list[str] | None,
