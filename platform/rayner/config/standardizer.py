@@ -53,7 +53,8 @@ class MentionSettings(Settings):
     """Without `dev`: the fraction of the distinct strings of `train` that is held out, none of them a name or
     an alias of the knowledge base, ignoring case."""
     negatives: tuple[str, ...] = ()
-    """Files of mentions of other domains: their right answer is NIL, whatever ids they have."""
+    """Files of mentions of other domains: their right answer is NIL, whatever ids they have. Strings that
+    `train` or `dev` gives an entity are left out."""
     format: str = "auto"
     """The format of the files; `auto` detects it."""
     types: tuple[str, ...] = ()
@@ -95,7 +96,8 @@ class GroupSettings(Settings):
     group_size: Annotated[int, Field(ge=2)] = 10
     """Names in a group."""
     groups_per_step: Annotated[int, Field(ge=2)] = 16
-    """Groups in a step."""
+    """Contrastive groups in a step. A contrastive group is names of one entity, which learn to lie close
+    together and away from the others."""
     anchored: bool = True
     """Whether each group holds the entity's own name."""
     neighbours: Annotated[int, Field(ge=0)] = 0
