@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +19,7 @@ from rayner.runtime.sweeps import winner
 from rayner.runtime.sweeps.plan import Plan, run_names
 from rayner.runtime.sweeps.ray_tune import TrialResources
 from rayner.runtime.sweeps.sweep_settings import objectives, sweep_settings
-from rayner.runtime.sweeps.trials import Trial
+from rayner.runtime.sweeps.trials import State, Trial, rank_of
 from rayner.tasks.base import Output, Progress
 from rayner.tasks.registry import load_recipe, parse_recipe
 from rayner.tasks.tagger.task import TaggerTask
@@ -31,6 +33,34 @@ def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
     recipe = parse_recipe(tiny_recipe(tmp_path / "corpus", "tagger", tokens_per_step=400), "recipe")
     settings = sweep_settings(objectives=objectives(["f1", "macro_f1"], recipe), max_failures=2)
     return Plan(recipe, settings, tmp_path, tmp_path, {"seed1": {}}, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("metrics", "scores", "order"),
+    [
+        (["f1", "macro_f1"], [(0.5, 0.2), (0.5, 0.4), (0.6, 0.1)], [3, 2, 1]),
+        (["f1", "seconds"], [(0.5, 9.0), (0.5, 4.0), (0.4, 1.0)], [2, 1, 3]),
+        (["f1", "macro_f1"], [(0.5, math.nan), (0.5, 0.1), (math.nan, 0.9)], [2, 1, 3]),
+        (["f1:min", "seconds"], [(math.nan, 1.0), (0.5, 4.0), (0.4, 9.0)], [3, 2, 1]),
+    ],
+)
+def test_of_equal_trials_the_best_is_that_of_the_next_objective(
+    plan: Plan, metrics: list[str], scores: list[tuple[float, float]], order: list[int]
+) -> None:
+    settings = plan.settings.model_copy(update={"objectives": objectives(metrics, plan.recipe)})
+    plan = replace(plan, settings=settings)
+    names = [objective.metric for objective in settings.objectives]
+
+    def trial(number: int, values: Sequence[float], state: State = "finished") -> Trial:
+        return Trial(f"t{number}", number, {}, state, None, 0, [dict(zip(names, values, strict=True))], ())
+
+    trials = [trial(number, values) for number, values in enumerate(scores, 1)]
+    # Whatever it had when it was stopped.
+    trials.append(trial(4, (-1.0, 0.0) if "f1:min" in metrics else (0.9, 0.9), "stopped"))
+    ranked = [one.number for one in sorted(trials, key=lambda one: rank_of(one, plan))]
+    assert [number for number in ranked if number != 4] == order
+    known = [number for number, (first, _) in enumerate(scores, 1) if not math.isnan(first)]
+    assert ranked.index(4) == len(known)
 
 
 def diverge(monkeypatch: pytest.MonkeyPatch, *seeds: int) -> None:

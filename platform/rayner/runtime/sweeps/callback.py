@@ -265,7 +265,7 @@ class NotSharedStopper(Stopper):
 
 
 def trials_table(trials: Sequence[Trial], plan: Plan, rows: int = ROWS) -> Table:
-    """Trials that run first, then by the first objective; the rest in one line."""
+    """Trials that run first, then by their ranks; the rest in one line."""
     objectives = [objective.metric for objective in plan.settings.objectives]
     known = dict.fromkeys(key for trial in trials for key in trial.settings)
     keys = [key for key in known if key not in plan.fixed]

@@ -142,7 +142,7 @@ def sweep_settings(**values: object) -> SweepSettings:
 def objectives(texts: Sequence[str], recipe: BaseRecipe) -> tuple[Objective, ...]:
     """Objectives from `f1` or `seconds:min`; less is better of seconds, more of anything else.
 
-    Seconds come last: the winner is chosen by the first.
+    Seconds come last: the winner is chosen by the first, of equal ones by the next.
 
     Raises:
         InputError: a metric that the recipe's task does not report, with the nearest that it does, or

@@ -97,13 +97,12 @@ def read_trial(plan: Plan, folder: Path) -> Trial:
     )
 
 
-def rank_of(trial: Trial, plan: Plan) -> tuple[bool, float]:
-    """Sorts finished trials from the best to the worst by the first objective, and others after them."""
-    objective = plan.settings.objectives[0]
-    value = trial.last.get(objective.metric)
-    if value is None or value != value:
-        return True, 0.0
-    return trial.state != "finished", -value if objective.mode == "max" else value
+def rank_of(trial: Trial, plan: Plan) -> tuple[bool, *tuple[float, ...]]:
+    """Sorts finished trials with a score from the best to the worst by the first objective, of equal ones by
+    the next, and others after them. An objective that is not known comes last."""
+    values = [(o, trial.last.get(o.metric, math.nan)) for o in plan.settings.objectives]
+    ranks = [math.inf if math.isnan(value) else -value if o.mode == "max" else value for o, value in values]
+    return trial.state != "finished" or math.isnan(values[0][1]), *ranks
 
 
 def _chooses_best(plan: Plan, settings: Mapping[str, Any]) -> Metric:
