@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import logging
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -72,6 +74,24 @@ def test_what_can_be_swept_goes_on_to_start_over(
     monkeypatch.setattr(sweeps, "_claimed", claimed)
     with pytest.raises(Claimed):
         sweep(SPACE, recipe, tmp_path, resolve_settings(SPACE, recipe, folds=2, held_out=0.2), fresh=True)
+
+
+def test_the_result_that_is_kept_names_the_place_of_the_sweep(
+    tmp_path: Path, recipe: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def concluded(*_: object) -> dict[str, Any]:
+        return {"best": str(tmp_path / "best.yaml"), "score": {}}
+
+    for name in ("trial_resources", "_corpora", "_plan", "_prepare", "_run", "read_trials"):
+        monkeypatch.setattr(sweeps, name, lambda *_: None)
+    monkeypatch.setattr(sweeps, "check_no_training", lambda _: None)
+    monkeypatch.setattr(sweeps, "kept_in_place", lambda *_, **__: nullcontext((tmp_path, None)))
+    monkeypatch.setattr(sweeps, "_claimed", lambda *_: nullcontext())
+    monkeypatch.setattr(sweeps, "conclude_sweep", concluded)
+    monkeypatch.setattr(sweeps, "_seconds", lambda *_: 1.0)
+    result = sweep(SPACE, recipe, Path("s3://bucket/sweep"))
+    assert result["best"] == "s3://bucket/sweep/best.yaml"
+    assert json.loads((tmp_path / "result.json").read_text()) == result
 
 
 def test_seconds_are_those_of_all_launches_that_had_something_to_run(

@@ -116,9 +116,10 @@ def sweep(
                     _run(plan, space, planned, resources, resume_errored)
                     result = conclude_sweep(plan, corpora, read_trials(plan), resources)
                 result["seconds"] = _seconds(folder, begin)
+                result = shown_at(out, folder, result)
                 write_json(folder / RESULT, result)
                 log_result(mlflow_run, result["score"], [folder / BEST_RECIPE])
-    return shown_at(out, folder, result)
+    return result
 
 
 def _check_before_removing(recipe: BaseRecipe, settings: SweepSettings) -> None:
