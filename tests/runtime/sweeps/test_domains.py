@@ -123,6 +123,19 @@ def test_fewer_trials_than_asked_for_are_told(caplog: pytest.LogCaptureFixture) 
     assert "2 trials in place of 5: space mine has hardly more different settings" in caplog.text
 
 
+@pytest.mark.parametrize(("trials", "fewer"), [(None, True), (6, False), (4, None)])
+def test_optuna_is_not_asked_where_the_space_has_no_more_settings(
+    caplog: pytest.LogCaptureFixture, trials: int | None, fewer: bool | None
+) -> None:
+    few = space("optuna", learning_rate=tune.choice([0.1, 0.2, 0.3, 0.1]), clip=tune.choice([1, 2]))
+    planned = planned_settings(few, resolve_settings(few, recipe(), trials=trials))
+    assert planned == (None if fewer is None else grid(few))
+    told = "6 trials in place of 16: space mine has hardly more different settings"
+    assert (told in caplog.text) is bool(fewer)
+    mixed = space("optuna", learning_rate=tune.uniform(0, 1), clip=tune.choice([1, 2]))
+    assert planned_settings(mixed, resolve_settings(mixed, recipe(), trials=trials)) is None
+
+
 def test_an_override_of_a_searched_key_is_told_to_have_no_effect(caplog: pytest.LogCaptureFixture) -> None:
     searched = space(learning_rate=tune.uniform(0, 1))
     warn_of_overrides(searched, [f"{RATE}=0.1", "training.epochs=3", "training.learning=1"])

@@ -119,14 +119,19 @@ def test_what_tells_the_data_stays_with_the_sweep(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("search", "scheduler", "adds"),
-    [("random", "asha", True), ("grid", "none", False), ("random", "halving", False)],
+    ("search", "scheduler", "trials", "adds"),
+    [
+        ("random", "asha", 16, True),
+        ("grid", "none", 16, False),
+        ("random", "halving", 16, False),
+        ("optuna", "none", 6, False),
+    ],
 )
 def test_only_where_there_can_be_more_trials_more_are_offered(
-    search: Any, scheduler: Any, adds: bool
+    search: Any, scheduler: Any, trials: int, adds: bool
 ) -> None:
     settings = sweep_settings(objectives=[{"metric": "f1"}], search=search, scheduler=scheduler)
-    assert ("--trials" in what_is_next(settings)) is adds
+    assert ("--trials" in what_is_next(settings, trials)) is adds
 
 
 def test_a_folder_without_a_sweep_keeps_what_lies_in_it(tmp_path: Path) -> None:

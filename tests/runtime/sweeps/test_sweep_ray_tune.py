@@ -109,7 +109,9 @@ def test_the_longest_trial_is_that_of_the_space(domain: Any, epochs: int) -> Non
     assert most_epochs(settings, space, given) == 2 * epochs
 
 
-def test_optuna_is_asked_again_for_what_it_proposed_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_optuna_is_asked_again_for_what_it_proposed_twice(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     proposals = iter([["a", "b", "a"], ["a", "b", "c"], ["c"], ["never"]])
     found: set[str] = set()
     monkeypatch.setattr("rayner.runtime.sweeps.sweep.read_trials", lambda plan: list(found))
@@ -120,9 +122,12 @@ def test_optuna_is_asked_again_for_what_it_proposed_twice(monkeypatch: pytest.Mo
     search: Any = _search
     search(None, 4, launch)
     assert found == {"a", "b", "c"}
+    assert "3 trials in place of 4: Optuna proposed no others" in caplog.text
+    caplog.clear()
     # Trials that a kill cut short continue, though there are as many as are asked for.
     search(None, 3, launch)
     assert found == {"a", "b", "c", "never"}
+    assert not caplog.text
 
 
 def test_a_trial_does_not_repeat_what_the_driver_said_of_the_data(

@@ -8,7 +8,7 @@ import json
 import logging
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Sized
 from typing import Any
 
 import numpy as np
@@ -35,15 +35,30 @@ def planned_settings(space: Space, settings: SweepSettings) -> list[dict[str, An
     """
     if settings.search == "optuna":
         _refuse_log_steps(space)
-        return None
+        return _all_of(space, settings.trials or DEFAULT_TRIALS)
     if settings.search == "random":
         return draws(space, settings.trials or DEFAULT_TRIALS, settings.seed)
-    # A value that is listed twice is one. The grid itself may be too large to list.
-    total = math.prod(len({key_of({key: one}) for one in values}) for key, values in _lists(space).items())
+    total = _combinations(space)
     if settings.trials is None or settings.trials >= total:
         return grid(space)
     log.info("%d of the %d trials of the grid, drawn at random", settings.trials, total)
     return draws(space, settings.trials, settings.seed)
+
+
+def _all_of(space: Space, count: int) -> list[dict[str, Any]] | None:
+    """The whole of a space of lists that has no more than `count` settings: nothing is left to propose, and
+    Optuna, which also proposes what it knows, would be asked for the others without end."""
+    if ranges(space) or _combinations(space) > count:
+        return None
+    found = grid(space)
+    _tell_of_fewer(found, count, space)
+    return found
+
+
+def _combinations(space: Space) -> int:
+    """How many settings a space of lists has; these may be too many to list."""
+    # A value that is listed twice is one.
+    return math.prod(len({key_of({key: one}) for one in values}) for key, values in _lists(space).items())
 
 
 def grid(space: Space) -> list[dict[str, Any]]:
@@ -91,10 +106,14 @@ def draws(space: Space, count: int, seed: int) -> list[dict[str, Any]]:
         found.setdefault(key_of(drawn), drawn)
         if len(found) == count:
             break
+    _tell_of_fewer(found, count, space)
+    return list(found.values())
+
+
+def _tell_of_fewer(found: Sized, count: int, space: Space) -> None:
     if len(found) < count:
         what = "%s in place of %d: space %s has hardly more different settings"
         log.warning(what, counted(len(found), "trial"), count, space.name)
-    return list(found.values())
 
 
 def ranges(space: Space) -> dict[str, Range]:

@@ -263,7 +263,8 @@ def _run(
     if left <= 0:
         return
     if trials and all(t.state in ("finished", "stopped", "failed") for t in trials) and len(trials) >= total:
-        log.info("nothing is left to run of %s; %s", counted(total, "trial"), what_is_next(settings))
+        what_next = what_is_next(settings, total)
+        log.info("nothing is left to run of %s; %s", counted(total, "trial"), what_next)
         return
     # Of an earlier launch, with fewer trials.
     for name in (RESULT, BEST_RECIPE):
@@ -286,10 +287,14 @@ def _search(plan: Plan, total: int, run: Callable[[None], None]) -> None:
     while before < 0 or before < len(read_trials(plan)) < total:
         before = len(read_trials(plan))
         run(None)
+    if (found := len(read_trials(plan))) < total:
+        what = "%s in place of %d: Optuna proposed no others; if the space has more, raise --trials"
+        log.warning(what, counted(found, "trial"), total)
 
 
-def what_is_next(settings: SweepSettings) -> str:
-    """What may be done with a sweep whose trials are over."""
-    # A whole grid has no more, and halving compares its trials with all others.
-    adds = settings.search != "grid" and settings.scheduler != "halving"
+def what_is_next(settings: SweepSettings, total: int) -> str:
+    """What may be done with a sweep whose trials, so many, are over."""
+    # A whole grid has no more, nor what has fewer than asked for; halving compares a trial with all others.
+    has_more = settings.search != "grid" and total >= (settings.trials or DEFAULT_TRIALS)
+    adds = has_more and settings.scheduler != "halving"
     return ("--trials adds more, " if adds else "") + "--fresh starts over"
