@@ -26,6 +26,27 @@ def path(tmp_path):
     return str(file)
 
 
+@pytest.mark.parametrize(("out", "page"), [("runs/mine", ""), ("s3://bucket/mine", " --out report.html")])
+def test_the_page_that_is_offered_is_one_that_is_written(
+    run, replaced, path, tmp_path, monkeypatch, out, page
+):
+    recipe, space = tmp_path / "mine.yaml", tmp_path / "names.py"
+    recipe.write_text("task: tagger\ntypes: [{name: PER}]\ncorpus: {train: [a]}\n", encoding="utf-8")
+    space.write_text("def space(): return {'training.epochs': [1, 2]}")
+    scored = {"f1": 0.5, "compute_precision": "float32"}
+    trained = {**scored, "checkpoint": "best", "metrics": {}, "steps": 3, "seconds": 1.0}
+    swept = {"settings": {}, "spread": None, "interval": None, "trials": {}, "seconds": 1.0, "best": "b.yaml"}
+    swept |= {"score": {"f1": 0.5}, "winner": {"score": {}, "checkpoint": None}}
+    replaced("training.train", "train", lambda *_, **__: trained)
+    replaced("sweeps.sweep", "sweep", lambda *_: swept)
+    replaced("evaluation.evaluate", "evaluate", lambda *_, **__: scored)
+    monkeypatch.chdir(tmp_path)
+    for command in (["train", recipe], ["tune", space, recipe], ["evaluate", path, path]):
+        status, printed, err = run(*command, "--out", out)
+        assert status == 0, err
+        assert f"rayner report {out}{page}\n" in printed
+
+
 def test_a_call_that_the_runtime_would_not_take_is_an_error(replaced):
     from rayner.runtime.reports import report
 

@@ -21,7 +21,7 @@ from rayner.cli.options import (
     given_output,
     given_path,
 )
-from rayner.cli.printing import command, logs_on_stderr, print_result
+from rayner.cli.printing import logs_on_stderr, print_result, report_command
 from rayner.cli.tables import print_evaluation
 
 
@@ -60,5 +60,5 @@ def evaluate(
         metrics = evaluate(checkpoint, corpus, **how, out=out)
 
     title = f"{checkpoint} on {', '.join(map(str, corpus))}"
-    commands = [] if out is None else [command("rayner", "report", out)]
+    commands = [] if out is None else [report_command(out)]
     print_result(metrics, as_json, lambda metrics: print_evaluation(metrics, title, commands))

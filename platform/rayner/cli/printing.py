@@ -13,6 +13,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
 import typer
@@ -20,7 +21,7 @@ from rich.console import Console
 from rich.text import Text
 
 from rayner.errors import RaynerError
-from rayner.files.uris import with_uris
+from rayner.files.uris import uri_of, with_uris
 from rayner.files.whole import plain
 
 INTERRUPTED = 130
@@ -158,6 +159,12 @@ def print_summary(facts: Mapping[str, Any], next_commands: Sequence[str] = ()) -
 def command(*words: object) -> str:
     """A command to run next, as a shell takes it: folders may have spaces in their names."""
     return shlex.join(map(str, words))
+
+
+def report_command(folder: Path) -> str:
+    """The command for the page of a run, which is not added to one at a URI."""
+    page = () if uri_of(folder) is None else ("--out", "report.html")
+    return command("rayner", "report", folder, *page)
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from rayner.cli.options import Json, Overrides, Precision, Recipe, given_output, given_path, workers_option
-from rayner.cli.printing import command, logs_on_stderr, print_result
+from rayner.cli.printing import logs_on_stderr, print_result, report_command
 from rayner.cli.tables import print_training
 
 
@@ -58,6 +58,6 @@ def train(
         from rayner.tasks.registry import task_of
 
         commands = commands_for(task_of(described).kind.card(described), str(result["checkpoint"]))
-        print_training(result, [command("rayner", "report", folder), *commands])
+        print_training(result, [report_command(folder), *commands])
 
     print_result(result, as_json, show)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from rayner.cli.options import Json, Overrides, given_output, given_path
-from rayner.cli.printing import command, logs_on_stderr, print_result, print_summary
+from rayner.cli.printing import command, logs_on_stderr, print_result, print_summary, report_command
 from rayner.counted import counted
 from rayner.metrics.shown import shown_score
 from rayner.runtime.run_folder import run_folder
@@ -157,7 +157,7 @@ def _show(result: dict[str, Any], folder: Path) -> None:
     # The recipes of all sweeps have one name, and would all be trained in runs/best.
     named = folder if folder.name.strip(".") else folder.resolve()
     train = command("rayner", "train", result["best"], "--out", f"{named}_best")
-    print_summary(facts, [command("rayner", "report", folder), train])
+    print_summary(facts, [report_command(folder), train])
 
 
 def _doubt(result: dict[str, Any]) -> dict[str, str]:
