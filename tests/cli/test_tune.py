@@ -44,7 +44,8 @@ def test_the_best_of_each_sweep_is_trained_in_a_folder_of_its_own(tuned, tmp_pat
 def test_what_is_no_fraction_is_shown_as_no_percentage(tuned, tmp_path):
     score = {"mse": 0.0625, "seconds": 12.4, "f1": 0.5}
     told = tuned(tmp_path, score, interval=[0.05, 0.075], within_interval=1, spread=0.01)
-    assert "mse 0.0625, seconds 12, f1 50.0 (standard deviation over runs 0.0100)" in told
+    assert "mse 0.0625 (standard deviation over runs 0.0100), seconds 12, f1 50.0\n" in told
+    assert "f1 50.0 (standard deviation over runs 1.0)\n" in tuned(tmp_path, {"f1": 0.5}, spread=0.01)
     assert "0.0500 to 0.0750 (95 %), with 1 other trial in it" in told
 
 

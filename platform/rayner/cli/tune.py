@@ -142,7 +142,7 @@ def _show(result: dict[str, Any], folder: Path) -> None:
     winner = result["winner"]
     facts = {
         "best settings": result["settings"] or "those of the recipe",
-        "best trial": _scores(result["score"]) + _deviation(result),
+        "best trial": _scores(result["score"], _deviation(result)),
         **_doubt(result),
         "trained again": _scores(winner["score"]) or winner.get("error") or "no dev in the recipe",
     }
@@ -171,8 +171,12 @@ def _doubt(result: dict[str, Any]) -> dict[str, str]:
     return {"its interval": f"{low} to {high} (95 %), with {others} in it{hint}"}
 
 
-def _scores(scores: dict[str, float]) -> str:
-    return ", ".join(f"{name} {shown_score(name, value)}" for name, value in scores.items())
+def _scores(scores: dict[str, float], deviation: str = "") -> str:
+    """Scores on a line; beside the first one its deviation, if there is one."""
+    shown = [f"{name} {shown_score(name, value)}" for name, value in scores.items()]
+    if deviation:
+        shown[0] += deviation
+    return ", ".join(shown)
 
 
 def _deviation(result: dict[str, Any]) -> str:

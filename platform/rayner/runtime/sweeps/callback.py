@@ -293,16 +293,15 @@ def trials_table(trials: Sequence[Trial], plan: Plan, rows: int = ROWS) -> Table
 def line_of(trial: Trial, plan: Plan, trials: int | None) -> str:
     """A trial on one line."""
     shown = trial.last
-    scores = "  ".join(
-        f"{o.metric} {_shown(o.metric, shown.get(o.metric))}" for o in plan.settings.objectives
-    )
+    scores = [f"{o.metric} {_shown(o.metric, shown.get(o.metric))}" for o in plan.settings.objectives]
     total = f"/{trials}" if trials else ""
-    first = plan.settings.objectives[0].metric
     epochs = f"{shown.get('epochs', 0):.4g} epoch{'' if shown.get('epochs') == 1 else 's'}"
-    spread = "" if trial.spread is None else f" (deviation {shown_score(first, trial.spread)})"
+    if trial.spread is not None:
+        first = plan.settings.objectives[0].metric
+        scores[0] += f" (deviation {shown_score(first, trial.spread)})"
     end = f"{trial.state}: {trial.error}" if trial.error else trial.state
     return (
-        f"trial {trial.number}{total}  {trial.name}  {scores}{spread}  {epochs}  "
+        f"trial {trial.number}{total}  {trial.name}  {'  '.join(scores)}  {epochs}  "
         f"{shown.get(SECONDS, 0):.0f} s  {end}"
     )
 
