@@ -121,6 +121,21 @@ def test_of_two_writers_the_later_one_goes_on(
         Publication(uri("two"), first.owner).open()
 
 
+def test_only_of_another_process_it_is_told_that_it_stops(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    published("told")
+    # As a sweep removes an earlier winner before it trains its own.
+    Publication(uri("told")).amend(lambda name: True)
+    Publication(uri("told")).open()
+    assert "goes on after" not in caplog.text
+    monkeypatch.setattr("rayner.files.publishing.this_process", lambda: "process 0 on another")
+    # Though it has put nothing in place yet.
+    Publication(uri("told")).open()
+    assert "s3://tests/told: goes on after process" in caplog.text
+
+
 def test_of_two_that_begin_at_once_one_stops(storage: Storage) -> None:
     first, second = Publication(uri("race")), Publication(uri("race"))
     write_manifest, met = first._write, []

@@ -108,7 +108,7 @@ class Publication:
                 # Another one wrote while this one fetched; whether it may go on is looked at again.
                 if attempt == OPENINGS:
                     raise
-        if state is not None and state.owner != self.owner:
+        if state is not None and state.owner != self.owner and state.who != this_process():
             log.info("%s: goes on after %s; if that still runs, it stops", self.uri, state.who)
         self._takes_over = False
         self._objects.remove(left)
