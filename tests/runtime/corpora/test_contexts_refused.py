@@ -3,6 +3,7 @@ are refused."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,12 @@ import pytest
 from rayner.data.schema import UNKNOWN, Document, Mention
 from rayner.data.writers import write_jsonl
 from rayner.errors import CorpusError, RecipeError
-from rayner.runtime.corpora import context_pairs
+from rayner.runtime.corpora import context_pairs, labelled_contexts
 from rayner.runtime.corpora.context_pairs import Generated, Labelled, contexts
 from rayner.runtime.corpora.rank import rank
+from rayner.supervision.context_rows import read_context_rows
 from rayner.tasks.checkpoint import save_checkpoint
+from rayner.tasks.context_gains import Gain
 from tests.tasks.small import built, marked, tagger
 
 
@@ -57,3 +60,28 @@ def test_texts_that_are_left_out_are_read_once(tmp_path: Path, monkeypatch: pyte
     leave_out = [tmp_path / "other.jsonl"]
     counts = contexts([tmp_path / "a.jsonl"], tmp_path / "out", Generated(), leave_out=leave_out)
     assert (counts["left_out"], counts["rows"], len(read)) == (1, 2, 1)
+
+
+def test_contexts_that_are_left_out_take_no_place_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = tagger(windows={"length": 60, "overlap": 8, "context": 30})
+    save_checkpoint(tmp_path / "best", task, built(task), {})
+    write_jsonl([marked("[PER:Ada] left. It rained.", "a")], tmp_path / "a.jsonl")
+    write_jsonl([Document("other", "It rained all day.")], tmp_path / "other.jsonl")
+    gains = [("Ada is a poet.", 1.0, "g"), ("It rained all day.", 0.0, "g"), ("Nobody came.", 0.0, "h")]
+    monkeypatch.setattr(
+        labelled_contexts, "context_gains", lambda *_: [Gain("Ada left.", c, x, (), g) for c, x, g in gains]
+    )
+    leave_out = [tmp_path / "other.jsonl"]
+    result = contexts(
+        [tmp_path / "a.jsonl"], tmp_path / "out", Labelled(tmp_path / "best"), leave_out=leave_out
+    )
+    rows = read_context_rows(tmp_path / "out/rows.jsonl").rows
+    assert {(row.context, row.relevant) for row in rows} == {
+        ("Ada is a poet.", True),
+        ("Nobody came.", False),
+    }
+    assert result["left_out"] == 1
+    assert result["counts"] == {"contexts": 3, "contexts left out": 1, "not relevant": 1, "relevant": 1}
+    assert json.loads((tmp_path / "out/counts.json").read_text())["left_out_by_text"] == {"other": 1}

@@ -122,10 +122,9 @@ def _contexts(
     counts: Counter[str] = Counter()
     result: dict[str, Any] = {}
     if isinstance(source, Labelled):
-        rows = labelled_rows(corpus, source, out, seed, fresh, workers, counts)
+        rows, left_out = labelled_rows(corpus, source, texts, out, seed, fresh, workers, counts)
     else:
-        rows, result = _generated_rows(corpus, source, texts, out, seed, counts)
-    rows, left_out = without_leaks(rows, texts)
+        rows, left_out, result = _generated_rows(corpus, source, texts, out, seed, counts)
     shown = {
         "rows": len(rows),
         "relevant": sum(row.relevant for row in rows),
@@ -133,7 +132,7 @@ def _contexts(
         "sentences": corpus.sentences,
         "duplicates": corpus.duplicates,
         "rejected": len(corpus.rejects),
-        "left_out": left_out.pop("", 0) + counts["requests left out"],
+        "left_out": left_out.pop("", 0),
         "counts": dict(sorted((+counts).items())),
         **result,
         "seconds": round(time.monotonic() - started, 3),
@@ -199,17 +198,17 @@ def _generated_rows(
     out: Path,
     seed: int,
     counts: Counter[str],
-) -> tuple[list[ContextRow], dict[str, Any]]:
+) -> tuple[list[ContextRow], Counter[str], dict[str, Any]]:
     kinds, things = _prompts(source.prompts)
     drawn = Drawn(seed)
     requests = context_requests(drawn.passed(source_sentences(corpus, counts)), kinds, seed)
     corpus.sentences = drawn.seen
     # Before they are sent: what would be left out in the end is not paid for.
-    may_be_asked = _kept((request.sentence for request in requests), texts)
+    may_be_asked, left_out = _kept((request.sentence for request in requests), texts)
     counts["requests left out"] = may_be_asked.count(False)
     requests = list(compress(requests, may_be_asked))
     counts["requests"] = len(requests)
-    sentences = list(compress(drawn.sentences, _kept((s.text for s in drawn.sentences), texts)))
+    sentences = list(compress(drawn.sentences, _kept((s.text for s in drawn.sentences), texts)[0]))
     answers: Sequence[str | None]
     result: dict[str, Any] = {}
     if source.endpoint is None:
@@ -221,13 +220,13 @@ def _generated_rows(
         result = {"host": given.host} if given.host else {}
         result["texts"] = given.counts["not sent"]
         if result["texts"]:
-            return [], result
+            return [], left_out, result
     positives, judged = positive_rows(requests, answers)
-    positives = list(compress(positives, _kept((row.context for row in positives), texts)))
+    positives = list(compress(positives, _kept((row.context for row in positives), texts)[0]))
     negatives, drawn_counts = negative_rows(positives, sentences, seed)
     counts.update(judged)
     counts.update({f"negatives {name}": count for name, count in drawn_counts.items()})
-    return [*positives, *negatives], result
+    return [*positives, *negatives], left_out, result
 
 
 def _ask(
@@ -250,11 +249,13 @@ def _ask(
     return given
 
 
-def _kept(given: Iterable[str], texts: Sequence[tuple[str, str]]) -> list[bool]:
-    """Which of the given sentences and contexts occur in none of the texts that are left out."""
+def _kept(given: Iterable[str], texts: Sequence[tuple[str, str]]) -> tuple[list[bool], Counter[str]]:
+    """Which of the given sentences occur in none of the texts that are left out, and how many others each
+    text has."""
     rows = [ContextRow(text, text, True) for text in given]
-    kept = {row.sentence for row in without_leaks(rows, texts)[0]}
-    return [row.sentence in kept for row in rows]
+    clean, left_out = without_leaks(rows, texts)
+    kept = {row.sentence for row in clean}
+    return [row.sentence in kept for row in rows], left_out
 
 
 def _prompts(path: Path | None) -> tuple[Sequence[ContextKindSettings], dict[str, str]]:

@@ -19,6 +19,7 @@ from rayner.files.whole import write_json_lines
 from rayner.runtime.actors import each_on_actors, needs_of_worker
 from rayner.runtime.corpora.context_sources import CountedCorpus
 from rayner.supervision.context_rows import ContextRow
+from rayner.supervision.leakage import without_leaks
 from rayner.tasks.checkpoint import load_checkpoint, read_recipe, version_of
 from rayner.tasks.context_gains import Gain, check_extractor, context_gains
 from rayner.tasks.stages import checkpoint_in
@@ -46,16 +47,18 @@ class Labelled:
 def labelled_rows(
     corpus: CountedCorpus,
     source: Labelled,
+    texts: Sequence[tuple[str, str]],
     out: Path,
     seed: int,
     fresh: bool,
     workers: int,
     counts: Counter[str],
-) -> list[ContextRow]:
-    """The rows of a corpus, as many relevant as not; documents that are labelled are not labelled again,
-    unless `fresh`.
+) -> tuple[list[ContextRow], Counter[str]]:
+    """The rows of a corpus, as many relevant as not, and what was left out as `without_leaks` counts it;
+    documents that are labelled are not labelled again, unless `fresh`.
 
     Args:
+        texts: of which no row has a sentence, by their names.
         counts: gets what became of the contexts, by what it is.
 
     Raises:
@@ -83,13 +86,15 @@ def labelled_rows(
         with path.open(encoding="utf-8") as file:
             gains += (Gain(**(row | {"entities": tuple(row["entities"])})) for row in map(json.loads, file))
     corpus.sentences = len({(gain.sentence, gain.group) for gain in gains})
-    rows = [gain.row(source.minimum_gain) for gain in gains]
-    helpful = [row for row in rows if row is not None and row.relevant]
-    others = [row for row in rows if row is not None and not row.relevant]
+    clear = [row for gain in gains if (row := gain.row(source.minimum_gain)) is not None]
+    # Before as many of both are drawn: what leaks would leave more of one.
+    rows, left_out = without_leaks(clear, texts)
+    helpful = [row for row in rows if row.relevant]
+    others = [row for row in rows if not row.relevant]
     counts["contexts"] = len(gains)
     counts["relevant"], counts["not relevant"] = len(helpful), len(others)
-    counts["unclear"] = len(rows) - len(helpful) - len(others)
-    return [*_balanced(helpful, others, seed), *_balanced(others, helpful, seed)]
+    counts["unclear"], counts["contexts left out"] = len(gains) - len(clear), len(clear) - len(rows)
+    return [*_balanced(helpful, others, seed), *_balanced(others, helpful, seed)], left_out
 
 
 _Part = tuple[Path, list[Document]]
