@@ -85,3 +85,19 @@ def test_contexts_that_are_left_out_take_no_place_of_others(
     assert result["left_out"] == 1
     assert result["counts"] == {"contexts": 3, "contexts left out": 1, "not relevant": 1, "relevant": 1}
     assert json.loads((tmp_path / "out/counts.json").read_text())["left_out_by_text"] == {"other": 1}
+
+
+def test_made_contexts_that_are_left_out_are_counted(tmp_path: Path) -> None:
+    write_jsonl([marked("[PER:Ada] left. It rained.", "a")], tmp_path / "a.jsonl")
+    kinds = (
+        "kinds: [{name: who, prompt: 'Who is {entity}?', templates: ['{entity} is a poet.'], types: [PER]}]"
+    )
+    (tmp_path / "prompts.yaml").write_text(kinds)
+    write_jsonl([marked("[PER:Bob] ran. It poured.", "b")], tmp_path / "b.jsonl")
+    write_jsonl([Document("other", "He said: Ada is a poet. So be it.")], tmp_path / "other.jsonl")
+    paths, source = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"], Generated(prompts=tmp_path / "prompts.yaml")
+    result = contexts(paths, tmp_path / "out", source, leave_out=[tmp_path / "other.jsonl"])
+    assert (result["relevant"], result["left_out"], result["counts"]["contexts left out"]) == (1, 1, 1)
+    assert json.loads((tmp_path / "out/counts.json").read_text())["left_out_by_text"] == {"other": 1}
+    with pytest.raises(CorpusError, match=r"contexts left out 1.*; --leave-out has what would make rows"):
+        contexts(paths[:1], tmp_path / "none", source, leave_out=[tmp_path / "other.jsonl"])

@@ -158,7 +158,7 @@ def _why_no_row(
     told = ", ".join(f"{k} {v}" for k, v in shown["counts"].items())
     endpoint = source.endpoint if isinstance(source, Generated) else None
     hint = "name a corpus whose sentences have mentions"
-    if shown["left_out"] and not counts["requests"]:
+    if counts["contexts left out"] or (shown["left_out"] and not counts["requests"]):
         hint = "--leave-out has what would make rows: name other texts"
     elif counts["contexts"]:
         hint = "a ranker learns from contexts of both kinds: give more texts, or another --minimum-gain"
@@ -222,11 +222,13 @@ def _generated_rows(
         if result["texts"]:
             return [], left_out, result
     positives, judged = positive_rows(requests, answers)
-    positives = list(compress(positives, _kept((row.context for row in positives), texts)[0]))
+    # Their sentences occur in none of the texts, and negatives are drawn from what is left.
+    positives, leaks = without_leaks(positives, texts)
+    counts["contexts left out"] = leaks[""]
     negatives, drawn_counts = negative_rows(positives, sentences, seed)
     counts.update(judged)
     counts.update({f"negatives {name}": count for name, count in drawn_counts.items()})
-    return [*positives, *negatives], left_out, result
+    return [*positives, *negatives], left_out + leaks, result
 
 
 def _ask(
