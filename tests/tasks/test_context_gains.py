@@ -16,7 +16,7 @@ from rayner.errors import CheckpointError
 from rayner.metrics.score_calibration import MarginMap, ScoreCalibration
 from rayner.supervision.context_rows import ContextRow
 from rayner.tasks.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
-from rayner.tasks.context_gains import Gain, _GoldPredictor, check_extractor, context_gains
+from rayner.tasks.context_gains import Gain, _GoldPredictor, check_extractor, context_gains, mean_gains
 from rayner.tasks.document_windows import Gold, gold_of
 from rayner.tasks.predict import predict
 from tests.tasks.small import built, corpus, marked, recognizer, tagger, trained
@@ -151,3 +151,13 @@ def test_checkpoints_that_cannot_label(tmp_path: Path) -> None:
     save_checkpoint(tmp_path / "best", task, task.build(), {})
     with pytest.raises(CheckpointError, match=r"reads no contexts \(windows.context is 0\)"):
         check_extractor(load_checkpoint(tmp_path / "best"))
+
+
+def test_what_a_text_repeats_is_one_gain() -> None:
+    gains = [
+        Gain("s", "c", 0.5, ("e",), "g"),
+        Gain("s", "c", 0.2, ("e",), "other"),
+        Gain("s", "d", 0.1, ("e",), "g"),
+        Gain("s", "c", -0.25, ("f", "e"), "g"),
+    ]
+    assert mean_gains(gains) == [Gain("s", "c", 0.125, ("e", "f"), "g"), *gains[1:3]]

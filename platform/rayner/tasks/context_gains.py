@@ -7,10 +7,11 @@ the probability that the extractor gives to the gold mentions of the sentence.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from statistics import fmean
 from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
 from rayner.config import ContextSettings
@@ -161,6 +162,22 @@ def context_gains(
                 tuple(dict.fromkeys(_plain(sentence.text[m.start : m.end]) for m in sentence.mentions)),
                 sentence.group or sentence.document_id,
             )
+
+
+def mean_gains(gains: Iterable[Gain]) -> list[Gain]:
+    """Each context of each sentence of a group once, with its mean gain and all mentions: what a text
+    repeats would be several rows, of both labels maybe."""
+    same: defaultdict[tuple[str, str, str], list[Gain]] = defaultdict(list)
+    for gain in gains:
+        same[gain.sentence, gain.context, gain.group].append(gain)
+    return [
+        replace(
+            found[0],
+            gain=fmean(gain.gain for gain in found),
+            entities=tuple(dict.fromkeys(entity for gain in found for entity in gain.entities)),
+        )
+        for found in same.values()
+    ]
 
 
 def _sentences(stage: ContextStage, document: Document) -> Iterator[tuple[Document, list[Context]]]:

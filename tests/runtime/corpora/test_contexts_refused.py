@@ -4,7 +4,9 @@ are refused."""
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,29 +64,41 @@ def test_texts_that_are_left_out_are_read_once(tmp_path: Path, monkeypatch: pyte
     assert (counts["left_out"], counts["rows"], len(read)) == (1, 2, 1)
 
 
-def test_contexts_that_are_left_out_take_no_place_of_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def labelled(tmp_path: Path) -> Callable[..., dict[str, Any]]:
+    """Rows of a text of which an extractor gives these gains, by contexts."""
     task = tagger(windows={"length": 60, "overlap": 8, "context": 30})
     save_checkpoint(tmp_path / "best", task, built(task), {})
     write_jsonl([marked("[PER:Ada] left. It rained.", "a")], tmp_path / "a.jsonl")
-    write_jsonl([Document("other", "It rained all day.")], tmp_path / "other.jsonl")
-    gains = [("Ada is a poet.", 1.0, "g"), ("It rained all day.", 0.0, "g"), ("Nobody came.", 0.0, "h")]
-    monkeypatch.setattr(
-        labelled_contexts, "context_gains", lambda *_: [Gain("Ada left.", c, x, (), g) for c, x, g in gains]
-    )
-    leave_out = [tmp_path / "other.jsonl"]
-    result = contexts(
-        [tmp_path / "a.jsonl"], tmp_path / "out", Labelled(tmp_path / "best"), leave_out=leave_out
-    )
-    rows = read_context_rows(tmp_path / "out/rows.jsonl").rows
-    assert {(row.context, row.relevant) for row in rows} == {
-        ("Ada is a poet.", True),
-        ("Nobody came.", False),
-    }
-    assert result["left_out"] == 1
-    assert result["counts"] == {"contexts": 3, "contexts left out": 1, "not relevant": 1, "relevant": 1}
-    assert json.loads((tmp_path / "out/counts.json").read_text())["left_out_by_text"] == {"other": 1}
+
+    def labelled(gains: Sequence[tuple[str, float]], leave_out: Sequence[Path] = ()) -> dict[str, Any]:
+        found = [Gain("Ada left.", context, gain, (), "g") for context, gain in gains]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(labelled_contexts, "context_gains", lambda *_: found)
+            source = Labelled(tmp_path / "best")
+            return contexts([tmp_path / "a.jsonl"], tmp_path / "out", source, leave_out)
+
+    return labelled
+
+
+def relevant_in(out: Path) -> list[tuple[str, bool]]:
+    return sorted((row.context, row.relevant) for row in read_context_rows(out / "rows.jsonl").rows)
+
+
+def test_contexts_that_are_left_out_take_no_place_of_others(tmp_path: Path, labelled: Any) -> None:
+    write_jsonl([Document("other", "It rained. It poured. It hailed.")], tmp_path / "other.jsonl")
+    gains = [("Ada is a poet.", 1.0), *((f"It {x}.", 0.0) for x in ("rained", "poured", "hailed", "snowed"))]
+    result = labelled(gains, [tmp_path / "other.jsonl"])
+    assert relevant_in(tmp_path / "out") == [("Ada is a poet.", True), ("It snowed.", False)]
+    assert result["left_out"] == 3
+    assert result["counts"] == {"contexts": 5, "contexts left out": 3, "not relevant": 1, "relevant": 1}
+    assert json.loads((tmp_path / "out/counts.json").read_text())["left_out_by_text"] == {"other": 3}
+
+
+def test_what_a_text_repeats_is_no_row_of_both_kinds(tmp_path: Path, labelled: Any) -> None:
+    gains = [("It rained.", 0.5), ("Nobody came.", -0.1), ("It rained.", -0.1), ("Nobody came.", -0.1)]
+    assert labelled(gains)["counts"] == {"contexts": 2, "not relevant": 1, "relevant": 1}
+    assert relevant_in(tmp_path / "out") == [("It rained.", True), ("Nobody came.", False)]
 
 
 def test_made_contexts_that_are_left_out_are_counted(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from rayner.runtime.corpora.context_sources import CountedCorpus
 from rayner.supervision.context_rows import ContextRow
 from rayner.supervision.leakage import without_leaks
 from rayner.tasks.checkpoint import load_checkpoint, read_recipe, version_of
-from rayner.tasks.context_gains import Gain, check_extractor, context_gains
+from rayner.tasks.context_gains import Gain, check_extractor, context_gains, mean_gains
 from rayner.tasks.stages import checkpoint_in
 
 PARTS = ".gains"
@@ -85,6 +85,7 @@ def labelled_rows(
     for path in paths:
         with path.open(encoding="utf-8") as file:
             gains += (Gain(**(row | {"entities": tuple(row["entities"])})) for row in map(json.loads, file))
+    gains = mean_gains(gains)
     corpus.sentences = len({(gain.sentence, gain.group) for gain in gains})
     clear = [row for gain in gains if (row := gain.row(source.minimum_gain)) is not None]
     # Before as many of both are drawn: what leaks would leave more of one.
