@@ -23,9 +23,10 @@ from rayner.serving.application_settings import (
     ServeSettings,
 )
 from rayner.serving.composition import composed_models, composed_pipeline, stage_names
-from rayner.serving.launch import Served, check_room, checked
+from rayner.serving.launch import Served, checked
 from rayner.serving.metrics import Meter
 from rayner.serving.remote_stages import Ask, OtherModels
+from rayner.serving.room import check_room
 from rayner.serving.service import Service
 from rayner.serving.stage_service import StageService
 from tests.serving.checkpoints import PEOPLE, PLACES, TEXTS, pipeline_folder, standardizer_folder
@@ -314,7 +315,7 @@ def test_replicas_have_memory_by_the_deployments_of_the_file(
 def test_a_machine_without_room_for_all_replicas_is_told(
     models: ModelSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rayner.serving.launch.is_one_machine", lambda: True)
+    monkeypatch.setattr("rayner.serving.room.is_one_machine", lambda: True)
     monkeypatch.setattr("ray.cluster_resources", lambda: {"CPU": 2.0})
     values: dict[str, Any] = {"checkpoint": models.checkpoint, "replicas": {"cpus": 0.5}}
     stages: dict[str, Any] = {name: {"cpus": 0.25} for name in NAMES}

@@ -89,14 +89,14 @@ def test_the_page_closes_every_port_that_haproxy_brings(root: Path) -> None:
 def test_the_local_file_is_one_of_ours(root: Path) -> None:
     settings = load_serve_settings(root / "serve/local.yaml")
     assert settings.http.host == "127.0.0.1"
-    application_of(settings)
+    application_of(settings, {}, {})
 
 
 def test_models_stand_apart_from_what_restarts_replicas() -> None:
     one = ServeSettings.model_validate({"checkpoint": "a"})
     other = ServeSettings.model_validate({"checkpoint": "b", "models": {"c": "c"}, "revision": "2"})
     more = ServeSettings.model_validate({"checkpoint": "a", "replicas": {"max": 2, "gpus": 0.25}})
-    first, second, third = (application_of(settings)._bound_deployment for settings in (one, other, more))
+    first, second, third = (application_of(x, {}, {})._bound_deployment for x in (one, other, more))
     assert third.ray_actor_options is not None
     assert third.ray_actor_options["num_gpus"] == 0.25
     assert first.version == second.version

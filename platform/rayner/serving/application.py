@@ -26,6 +26,8 @@ from rayner.serving.replica_memory import memory_of_replicas, with_memory
 
 NAME = "rayner"
 
+_Versioned = Callable[[Deployment, Mapping[str, Any]], Deployment]
+
 log = logging.getLogger(__name__)
 
 
@@ -43,19 +45,36 @@ def build(args: dict[str, Any]) -> Application:
     rest = {key: value for key, value in args.items() if key not in given}
     settings = parse_settings(ApplicationSettings, rest, "args")
     models = parse_settings(ModelSettings, given, "args") if given else None
-    return _application(_with_memory(settings, models), models, lambda deployment, _: deployment)
+    settings = _with_memory(settings, models)
+
+    def same(deployment: Deployment, _: Mapping[str, Any]) -> Deployment:
+        return deployment
+
+    return _front(settings, models, same, _stages(settings, models, same), {})
 
 
-def application_of(settings: ServeSettings) -> Application:
+def stages_of(settings: ServeSettings) -> dict[str, Application]:
+    """The stages that a file of `rayner serve` parts from what answers, by their names."""
+    return _stages(settings.application(), settings.answering(), _versioned)
+
+
+def application_of(
+    settings: ServeSettings, stages: Mapping[str, Application], leaving: Mapping[str, Application]
+) -> Application:
     """The application of a file of `rayner serve`: only other `args` replace running replicas, or, where they
-    hold a stage, other models."""
+    hold a stage, other models.
 
+    Args:
+        stages: as `stages_of`.
+        leaving: other stages that stay beside, since replicas of before still ask them.
+    """
+    return _front(settings.application(), settings.answering(), _versioned, stages, leaving)
+
+
+def _versioned(deployment: Deployment, args: Mapping[str, Any]) -> Deployment:
     # From `serve run`, Ray takes every deployment for new code, and would restart replicas for new models.
-    def versioned(deployment: Deployment, args: Mapping[str, Any]) -> Deployment:
-        version = hashlib.sha256(json.dumps(args, sort_keys=True).encode()).hexdigest()[:16]
-        return deployment.options(version=version, _internal=True)
-
-    return _application(settings.application(), settings.answering(), versioned)
+    version = hashlib.sha256(json.dumps(args, sort_keys=True).encode()).hexdigest()[:16]
+    return deployment.options(version=version, _internal=True)
 
 
 def _with_memory(settings: ApplicationSettings, models: ModelSettings | None) -> ApplicationSettings:
@@ -69,10 +88,12 @@ def _with_memory(settings: ApplicationSettings, models: ModelSettings | None) ->
     return settings
 
 
-def _application(
+def _front(
     settings: ApplicationSettings,
     models: ModelSettings | None,
-    versioned: Callable[[Deployment, Mapping[str, Any]], Deployment],
+    versioned: _Versioned,
+    stages: Mapping[str, Application],
+    leaving: Mapping[str, Application],
 ) -> Application:
     args = settings.model_dump(mode="json")
     user_config = None if models is None else models.model_dump(mode="json")
@@ -81,19 +102,28 @@ def _application(
         # Else the screen has a line of Ray's on how it asks other deployments.
         options["logging_config"] |= {"log_level": "WARNING"}
     front = serve.deployment(name=NAME, user_config=user_config, **options)(Replica)
+    # Replicas are given the stages when they start: those of others have to go.
+    front = versioned(front, {**args, "names": [*stages]})
+    return front.bind(args, dict(stages), dict(leaving)) if stages or leaving else front.bind(args)
+
+
+def _stages(
+    settings: ApplicationSettings, models: ModelSettings | None, versioned: _Versioned
+) -> dict[str, Application]:
+    stages: dict[str, Application] = {}
     if not settings.stages:
-        return versioned(front, args).bind(args)
+        return stages
     if models is None:
         what = "needs `checkpoint` in `args`, where its stages are made"
         raise RecipeError("stages", what, "write it there in place of `user_config`")
-    stages: dict[str, Application] = {}
+    user_config, batching = models.model_dump(mode="json"), settings.batching.model_dump(mode="json")
     for place, name in enumerate(stage_names(composed_pipeline(models, settings.stages))):
         replicas = settings.of_stage(name)
         own = {"models": user_config, "place": place, "replicas": replicas.model_dump(mode="json")}
-        own |= {"batching": args["batching"], "found": settings.limits.found}
+        own |= {"batching": batching, "found": settings.limits.found}
         made = serve.deployment(name=name, **deployment_options(replicas))(StageReplica)
         stages[name] = versioned(made, own).bind(own)
-    return versioned(front, args).bind(args, stages)
+    return stages
 
 
 def deployment_options(replicas: ReplicaSettings) -> dict[str, Any]:

@@ -32,10 +32,14 @@ class Replica:
 
     Args:
         stages: the deployments that hold the models in its place, by their stages.
+        leaving: deployments that are kept for the replicas before this one, which does not ask them.
     """
 
     def __init__(
-        self, settings: dict[str, Any], stages: Mapping[str, DeploymentHandle] | None = None
+        self,
+        settings: dict[str, Any],
+        stages: Mapping[str, DeploymentHandle] | None = None,
+        leaving: Mapping[str, DeploymentHandle] | None = None,
     ) -> None:
         parsed = parse_settings(ApplicationSettings, settings, "args")
         _set_threads(parsed.replicas)

@@ -9,25 +9,27 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rayner.errors import InputError, RaynerError
-from rayner.runtime.cluster import ensure_ray, is_one_machine
+from rayner.runtime.cluster import ensure_ray
 from rayner.runtime.elsewhere import waiting
-from rayner.serving.application import NAME, application_of
+from rayner.serving.application import NAME, application_of, stages_of
 from rayner.serving.application_settings import ServeSettings, load_serve_settings
-from rayner.serving.composition import composed_pipeline, stage_names
+from rayner.serving.composition import composed_pipeline
 from rayner.serving.deployment import failed_change_of
 from rayner.serving.gate import api_keys
 from rayner.serving.knowledge import versions_of
 from rayner.serving.listening import checked_name, checked_prefix, own_port
 from rayner.serving.models import base_settings, check_linked_types
 from rayner.serving.replica_memory import deployments_of, memory_of_replicas, with_memory
+from rayner.serving.room import check_room, has_room_beside
 from rayner.serving.served_pipelines import pipeline_settings
 
 if TYPE_CHECKING:
+    from ray.serve import Application
     from ray.serve._private.client import ServeControllerClient
 
 log = logging.getLogger(__name__)
@@ -116,6 +118,8 @@ class Served:
     _readings: int = 0
     _asked_for: ServeSettings | None = None
     """What Serve was told last, which a new replica loads."""
+    _stages: Mapping[str, Application] = field(default_factory=dict)
+    """Those that Serve was told last."""
     _in_force: ServeSettings | None = None
 
     def deploy(self, settings: ServeSettings, interrupted: Callable[[], bool] = lambda: False) -> bool:
@@ -150,11 +154,18 @@ class Served:
         self._started = True
         settings = self._placed(settings)
         check_room(settings)
-        target = serve.RunTarget(application_of(settings), self.name, self.route_prefix)
+        stages = stages_of(settings)
+        leaving = self._leaving(settings, stages)
         self._asked_for = settings
-        # Not `deploy_apps`, which takes away every other application that was deployed from a file.
-        serve.run_many([target], wait_for_applications_running=False)
-        return _wait(self.name, interrupted)
+        for beside in [leaving, {}] if leaving else [{}]:
+            application = application_of(settings, stages, beside)
+            self._stages = {**beside, **stages}
+            # Not `deploy_apps`, which takes away every other application that was deployed from a file.
+            target = serve.RunTarget(application, self.name, self.route_prefix)
+            serve.run_many([target], wait_for_applications_running=False)
+            if not _wait(self.name, interrupted):
+                return False
+        return True
 
     def change(self, settings: ServeSettings, interrupted: Callable[[], bool] = lambda: False) -> bool:
         """`deploy` settings; where their models do not load, those before them again.
@@ -226,6 +237,21 @@ class Served:
         if self._own_ray:
             ray.shutdown()
 
+    def _leaving(self, settings: ServeSettings, stages: Mapping[str, Application]) -> dict[str, Application]:
+        """The stages that run and are to go: replicas that answer by them wait for them, while Serve would
+        take stages away before it has others that answer."""
+        gone = {name: stage for name, stage in self._stages.items() if name not in stages}
+        if gone:
+            found = _client().get_serve_status(self.name).deployment_statuses
+            running = {one.name for one in found if one.status in ("HEALTHY", "UPSCALING", "DOWNSCALING")}
+            # What waits for one that does not run would wait for ever.
+            gone = {name: stage for name, stage in gone.items() if name in running}
+        if gone and not has_room_beside(settings):
+            names = ", ".join(gone)
+            log.warning("no room for new replicas beside stages that go (%s): requests may fail", names)
+            return {}
+        return gone
+
     def _placed(self, settings: ServeSettings) -> ServeSettings:
         """With the memory of replicas. It stays as it was at the start: another one would replace them. Where
         the file makes other deployments than before, they are replaced in any case."""
@@ -243,28 +269,6 @@ class Served:
             if prefix == self.route_prefix:
                 what = f"is that of the application {name}"
                 raise InputError(f"--route-prefix {prefix}", what, "name another, as /NAME")
-
-
-def check_room(settings: ServeSettings) -> None:
-    """Find out whether all replicas of a service can be on this machine at once.
-
-    Raises:
-        InputError: they cannot; on a cluster, a node may come.
-    """
-    import ray
-
-    if not is_one_machine():
-        return
-    names = stage_names(composed_pipeline(settings.answering(), settings.stages)) if settings.stages else ()
-    each = [settings.replicas, *map(settings.of_stage, names)]
-    field = "stages" if names else "replicas"
-    who = "the replicas that answer and those of the stages need" if names else "they need"
-    sharing = "`replicas: {cpus: 0}`, `stages: {NAME: {cpus: 0.5}}`" if names else "`replicas: {cpus: 0.5}`"
-    for key, hint in (("cpus", f"let them share: {sharing}"), ("gpus", "ask for less, such as `gpus: 0`")):
-        name = key[:-1].upper()
-        needed = sum(max(1, replicas.min) * getattr(replicas, key) for replicas in each)
-        if needed > (has := ray.cluster_resources().get(name, 0)):
-            raise InputError(field, f"{who} {needed:g} {name}s, of {has:g}", hint)
 
 
 def _client() -> ServeControllerClient:
