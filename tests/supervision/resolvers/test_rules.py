@@ -189,3 +189,18 @@ def test_agreement_is_symmetric_and_tells_people_from_things() -> None:
 )
 def test_what_a_mention_says_of_gender_number_and_initials(text: str, expected: list[list[str]]) -> None:
     assert chains(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("“We ran. Suddenly he fell. Did he? Suddenly he rose. I rose suddenly.”", [["he"] * 3]),
+        ("He said, “Suddenly we ran.” They said, “Suddenly we ran.” I ran suddenly.", []),
+        ("“I saw J. Gray. Mr. Gray is in gray St. Ives.”", [["J. Gray", "Mr. Gray"]]),
+        ("“We saw him. Don't speak! Don't,” he said. You don't.", [["him", "he"]]),
+    ],
+)
+def test_a_word_that_begins_a_sentence_of_a_quotation_is_no_name_for_that(
+    text: str, expected: list[list[str]]
+) -> None:
+    assert chains(text) == expected

@@ -84,13 +84,28 @@ class Tokens:
         return mark in ("'s", "’s") or (mark in ("'", "’") and self.lower[place + 1 : place + 2] == ["s"])
 
     def begins_sentence(self, place: int) -> bool:
-        """Whether nothing but marks is before it in its sentence."""
+        """Whether nothing but marks is before it in its sentence. A quotation of several sentences is one: a
+        word after a full stop or an opening mark begins one, too."""
         before = place - 1
         while before >= 0 and self.sentence[before] == self.sentence[place]:
             if self.texts[before][0].isalnum():
                 return False
+            if self._ends_sentence(before) or self._opens_quotation(before):
+                return True
             before -= 1
         return True
+
+    def _ends_sentence(self, place: int) -> bool:
+        mark = self.texts[place]
+        return mark in ("?", "!") or (mark == "." and not self.is_abbreviated(place - 1))
+
+    def _opens_quotation(self, place: int) -> bool:
+        number = self.quotation[place]
+        return number > 0 and (place == 0 or self.quotation[place - 1] != number)
+
+    def is_abbreviated(self, place: int) -> bool:
+        """Whether a full stop after a word is that of a title or an initial."""
+        return self.lower[place] in lexicon.TITLES or len(self.texts[place]) == 1
 
 
 def find_mentions(tokens: Tokens) -> list[Found]:
@@ -153,8 +168,7 @@ def _next_part(tokens: Tokens, place: int) -> int | None:
     """Where a name goes on: at the next word, after the full stop of a title or an initial, or after `of`."""
     following = place + 1
     if following < len(tokens) and tokens.texts[following] == ".":
-        short = tokens.lower[place] in lexicon.TITLES or len(tokens.texts[place]) == 1
-        following = following + 1 if short else len(tokens)
+        following = following + 1 if tokens.is_abbreviated(place) else len(tokens)
     elif following + 1 < len(tokens) and tokens.lower[following] in ("of", "de", "van", "von", "-"):
         following += _is_capitalized(tokens.texts[following + 1])
     same = following < len(tokens) and tokens.sentence[following] == tokens.sentence[place]
