@@ -204,3 +204,16 @@ def test_a_word_that_begins_a_sentence_of_a_quotation_is_no_name_for_that(
     text: str, expected: list[list[str]]
 ) -> None:
     assert chains(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Henry I was king. I like him.", [["Henry", "him"]]),
+        ("I read Chapter I of Henry I. You told Mary I left.", [["I", "I"]]),
+        ("My dog saw the mine. The mine or gold mine is mine.", [["My", "mine"], ["the mine", "The mine"]]),
+        ("I gave her mine.", [["I", "mine"]]),
+    ],
+)
+def test_a_roman_number_and_a_mine_are_not_the_narrator(text: str, expected: list[list[str]]) -> None:
+    assert chains(text) == expected

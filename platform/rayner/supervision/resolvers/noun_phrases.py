@@ -16,6 +16,15 @@ from rayner.supervision.pronouns import PRONOUNS, Agreement, is_pronoun
 from rayner.supervision.resolvers import lexicon
 from rayner.supervision.resolvers.quotations import quotations
 
+_NUMBERED = lexicon.words(
+    "chapter part book volume act scene section phase type class war henry charles james edward george "
+    "richard william elizabeth francis frederick louis philip napoleon nicholas alexander leopold wilhelm"
+)
+"""What a Roman number follows. After other names `I` is mostly who tells, as in `they told Mary I left`."""
+_BEFORE_A_MINE = lexicon.words(
+    "the a an each every another my your his our their gold silver copper iron coal salt diamond"
+)
+"""Not `her`, as in `I gave her mine`, nor `this` and `that`, as in `is this mine?`."""
 _POSSESSIVE_PRONOUNS = lexicon.words("my your his her its our their thy")
 _DETERMINERS = lexicon.words(
     "the a an this that these those some any every each no another all both many several few two three "
@@ -125,9 +134,15 @@ def find_mentions(tokens: Tokens) -> list[Found]:
 
 def _pronouns(tokens: Tokens) -> Iterator[Found]:
     for place, word in enumerate(tokens.lower):
-        is_meant = tokens.texts[place] == "I" if word == "i" else is_pronoun(tokens.texts[place])
-        if is_meant and not (word == "it" and _says_nothing(tokens, place)):
+        if _is_pronoun(tokens, place) and not (word == "it" and _says_nothing(tokens, place)):
             yield Found(place, place, place, "pronoun", PRONOUNS[word], word)
+
+
+def _is_pronoun(tokens: Tokens, place: int) -> bool:
+    text, before = tokens.texts[place], tokens.texts[place - 1] if place else ""
+    if text in ("I", "i"):
+        return text == "I" and not (_is_capitalized(before) and before.lower() in _NUMBERED)
+    return is_pronoun(text) and not (text.lower() == "mine" and before.lower() in _BEFORE_A_MINE)
 
 
 def _says_nothing(tokens: Tokens, place: int) -> bool:
@@ -208,10 +223,10 @@ def _goes_on(tokens: Tokens, place: int, start: int, end: int) -> bool:
     if (
         word in ENGLISH_STOP_WORDS
         and word not in lexicon.NOUNS
-        and word not in ("other", "own", "first", "last")
+        and word not in ("other", "own", "first", "last", "mine")
     ):
         return False
-    if word in PRONOUNS or word in lexicon.VERBS | lexicon.ADVERBS or word.endswith("ly"):
+    if _is_pronoun(tokens, end) or word in lexicon.VERBS | lexicon.ADVERBS or word.endswith("ly"):
         return False
     return end == start or not word.endswith(("ed", "ing")) or tokens.lower[end - 1] in ("other", "own")
 
@@ -228,4 +243,4 @@ def _of_phrase(tokens: Tokens, head: int) -> Agreement:
 
 
 def _is_capitalized(text: str) -> bool:
-    return text[0].isupper() and text[:1].isalpha()
+    return text[:1].isalpha() and text[0].isupper()
