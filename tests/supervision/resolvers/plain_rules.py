@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from rayner.data.schema import Document, Span
 from rayner.supervision.pronouns import PRONOUNS, REFLEXIVE
@@ -40,11 +40,12 @@ def _antecedent(tokens: Tokens, entities: Sequence[Entity], mention: Found) -> E
 def _by_name(tokens: Tokens, entities: Sequence[Entity], mention: Found) -> Entity | None:
     parts = rules._parts(tokens, mention)
     agreeing = [entity for entity in entities if entity.agreement.agrees(mention.agreement)]
-    tests: list[Callable[[frozenset[str]], bool]] = [lambda n: n == parts, lambda n: n <= parts or parts <= n]
-    for test in tests:
-        if alike := [entity for entity in agreeing if any(map(test, entity.names))]:
-            return max(alike, key=lambda entity: entity.mentions[-1].first)
-    return None
+    called = [entity for entity in agreeing if parts in entity.names]
+    fullest = [max(entity.names, key=len, default=frozenset()) for entity in agreeing]
+    within = [
+        e for e, name in zip(agreeing, fullest, strict=True) if name and (name <= parts or parts <= name)
+    ]
+    return max(called or within, key=lambda entity: entity.mentions[-1].first, default=None)
 
 
 def _by_head(tokens: Tokens, entities: Sequence[Entity], mention: Found) -> Entity | None:

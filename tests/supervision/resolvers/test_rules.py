@@ -26,6 +26,8 @@ def chains(text: str) -> list[list[str]]:
     [
         ("Emma met Mr. Darcy. She liked him.", [["Emma", "She"], ["Mr. Darcy", "him"]]),
         ("Charles Darwin sailed away. Years later Darwin wrote.", [["Charles Darwin", "Darwin"]]),
+        ("John Smith came. John left. John Brown ran.", [["John Smith", "John"]]),
+        ("Emma Smith came. Smith left. Emma ran.", [["Emma Smith", "Smith", "Emma"]]),
         ("A dog sat on the mat. The dog barked at the mat.", [["A dog", "The dog"], ["the mat", "the mat"]]),
         ("A dog barked. A dog slept.", []),
         ("Mr. Smith met Mrs. Smith.", []),

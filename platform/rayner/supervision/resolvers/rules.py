@@ -88,17 +88,17 @@ class _Entities:
             self.by_speaker[_speaker(tokens, mention)].append((mention, entity))
 
     def named_within(self, parts: frozenset[str]) -> Iterator[_Entity]:
-        """Those of whose names one holds all of the parts, or holds nothing but some of them."""
+        """Those of whose names one holds all of the parts, or all hold nothing but some of them: John, who is
+        John Smith, is not John Brown."""
         # Whose name holds all of them is among those with the rarest: a first name may have thousands.
         rarest = min((self.by_part.get(word, {}) for word in parts), key=len)
         yield from (entity for entity in rarest.values() if any(parts <= name for name in entity.names))
         if len(parts) > _MOST_PARTS:
             sharing = {n: entity for word in parts for n, entity in self.by_part.get(word, {}).items()}
-            yield from (entity for entity in sharing.values() if any(n <= parts for n in entity.names))
-            return
-        for size in range(1, len(parts)):
-            for some in combinations(parts, size):
-                yield from self.by_name.get(frozenset(some), {}).values()
+        else:
+            some = (frozenset(part) for size in range(1, len(parts)) for part in combinations(parts, size))
+            sharing = {n: entity for part in some for n, entity in self.by_name.get(part, {}).items()}
+        yield from (entity for entity in sharing.values() if all(n <= parts for n in entity.names))
 
     def back(self, mentions: list[_Mentioned], mention: Found, sentences: int) -> Iterator[_Mentioned]:
         """Those that end before a mention, the last first, down to so many sentences before it; at most
@@ -138,7 +138,7 @@ def _antecedent(entities: _Entities, mention: Found) -> _Entity | None:
 
 
 def _by_name(entities: _Entities, mention: Found) -> _Entity | None:
-    """The last entity of that name, or one of whose names holds all parts of it, or the other way round."""
+    """The last entity of that name, or whose fullest name holds all parts of it, or the other way round."""
     parts = _parts(entities.tokens, mention)
     called = entities.by_name.get(parts, {})
     alike = [entity for entity in called.values() if _agree(entity, mention)]
