@@ -28,6 +28,7 @@ def chains(text: str) -> list[list[str]]:
         ("Charles Darwin sailed away. Years later Darwin wrote.", [["Charles Darwin", "Darwin"]]),
         ("John Smith came. John left. John Brown ran.", [["John Smith", "John"]]),
         ("Emma Smith came. Smith left. Emma ran.", [["Emma Smith", "Smith", "Emma"]]),
+        ("The U.S. fell. The U.K. rose. The U.S. slept.", [["U.S", "U.S"]]),
         ("A dog sat on the mat. The dog barked at the mat.", [["A dog", "The dog"], ["the mat", "the mat"]]),
         ("A dog barked. A dog slept.", []),
         ("Mr. Smith met Mrs. Smith.", []),

@@ -210,7 +210,9 @@ def _phrase(tokens: Tokens, place: int, name_at: dict[int, Found]) -> Found | No
     end = start
     while end < len(tokens) and end - start < _MOST_WORDS and _goes_on(tokens, place, start, end):
         end += 1
-    if end == start:
+    # `the U.S.` is a name, of which a phrase would have the first letter alone.
+    is_initial = _is_capitalized(tokens.texts[end - 1]) and len(tokens.texts[end - 1]) == 1
+    if end == start or (is_initial and tokens.texts[end : end + 1] == ["."]):
         return None
     return Found(place, end - 1, end - 1, "phrase", _of_phrase(tokens, end - 1), determiner)
 
