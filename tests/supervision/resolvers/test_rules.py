@@ -188,6 +188,9 @@ def test_agreement_is_symmetric_and_tells_people_from_things() -> None:
         ("The doctor came. She sat. He slept.", [["The doctor", "She"]]),
         ("The virus came. It grew.", [["The virus", "It"]]),
         ("J. Smith came. Smith slept.", [["J. Smith", "Smith"]]),
+        ("Christmas came. He ate. In April she left. It was cold.", [["April", "It"]]),
+        ("Joan Friday slept. She woke.", [["Joan Friday", "She"]]),
+        ("Zelda June slept. She woke.", [["Zelda June", "She"]]),
     ],
 )
 def test_what_a_mention_says_of_gender_number_and_initials(text: str, expected: list[list[str]]) -> None:

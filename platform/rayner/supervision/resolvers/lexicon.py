@@ -34,6 +34,13 @@ FIRST_NAMES = _genders(
     "judith joan ada lily daisy bessie dorothea rosamond isabel harriet fanny polly sally peggy becky jo "
     "beth meg heidi ingrid",
 )
+TIMES = words(
+    "january february march july september october november december monday tuesday wednesday thursday "
+    "friday saturday sunday christmas easter whitsun whitsuntide pentecost michaelmas lent thanksgiving "
+    "halloween passover ramadan"
+)
+TIMES_OR_NAMES = words("april june august")
+"""Months that may be a part of somebody's name."""
 NOUNS = _genders(
     "man boy father son brother husband uncle nephew grandfather gentleman lord king prince duke lad guy "
     "fellow actor waiter monk priest sir papa dad daddy squire baron widower",

@@ -194,6 +194,9 @@ def _of_name(tokens: Tokens, first: int, last: int) -> Agreement:
     words = tokens.lower[first : last + 1]
     genders = [lexicon.TITLES.get(word) or lexicon.FIRST_NAMES.get(word) for word in words]
     gender = next(filter(None, genders), None)
+    is_time = words[-1] in lexicon.TIMES or (len(words) == 1 and words[0] in lexicon.TIMES_OR_NAMES)
+    if gender is None and is_time:
+        return Agreement(3, False, "n")
     return Agreement(3, None if gender is None else False, gender)
 
 
