@@ -16,9 +16,10 @@ def _genders(male: str, female: str, person: str = "") -> dict[str, str]:
 TITLES = _genders(
     "mr sir lord king prince duke count baron father brother uncle monsieur",
     "mrs ms miss lady queen princess duchess countess madam madame aunt sister",
-    "dr doctor prof professor captain capt colonel col general gen major sergeant lieutenant reverend rev "
-    "judge president senator justice saint st",
-)
+    "dr doctor prof professor captain capt colonel col gen major sergeant lieutenant reverend rev judge "
+    "president senator justice",
+) | dict.fromkeys(("general", "saint", "st"), "")
+"""Those without a gender may begin the name of a town or a company, too."""
 FIRST_NAMES = _genders(
     "john james william george charles henry thomas robert edward joseph david michael richard peter paul "
     "frank jack tom jim bob bill sam ben harry fred arthur albert walter alfred philip daniel andrew "

@@ -193,7 +193,8 @@ def _next_part(tokens: Tokens, place: int) -> int | None:
 def _of_name(tokens: Tokens, first: int, last: int) -> Agreement:
     words = tokens.lower[first : last + 1]
     genders = [lexicon.TITLES.get(word) or lexicon.FIRST_NAMES.get(word) for word in words]
-    gender = next(filter(None, genders), None)
+    is_saint = words[0].removesuffix(".") in ("st", "saint")
+    gender = None if is_saint else next(filter(None, genders), None)
     is_time = words[-1] in lexicon.TIMES or (len(words) == 1 and words[0] in lexicon.TIMES_OR_NAMES)
     if gender is None and is_time:
         return Agreement(3, False, "n")
