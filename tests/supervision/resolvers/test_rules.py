@@ -29,6 +29,8 @@ def chains(text: str) -> list[list[str]]:
         ("John Smith came. John left. John Brown ran.", [["John Smith", "John"]]),
         ("Emma Smith came. Smith left. Emma ran.", [["Emma Smith", "Smith", "Emma"]]),
         ("The U.S. fell. The U.K. rose. The U.S. slept.", [["U.S", "U.S"]]),
+        ("Peter hit him. Mary saw her. They saw them.", []),
+        ("Emma saw her mother. Ann ran. Tom saw her.", [["Emma", "her"], ["Ann", "her"]]),
         ("A dog sat on the mat. The dog barked at the mat.", [["A dog", "The dog"], ["the mat", "the mat"]]),
         ("A dog barked. A dog slept.", []),
         ("Mr. Smith met Mrs. Smith.", []),
@@ -73,7 +75,7 @@ def test_chains_are_apart_and_lie_in_the_text(text: str) -> None:
 
 
 PEOPLE = ["Ada", "Kurt", "Emma", "Smith", "Smith", "Jones", "Mr.", "Mrs.", "of", "'s", "mother"]
-PRONOUNS_AND_MORE = ["she", "he", "it", "they", "her", "himself", "I", "you", "we", "saw", "and"]
+PRONOUNS_AND_MORE = ["she", "he", "it", "they", "her", "him", "himself", "I", "you", "we", "saw", "and"]
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,8 @@ PRONOUN_SENTENCES = 3
 MOST_BACK = 500
 """How many mentions a mention looks back at."""
 _MOST_PARTS = 8
+_OBJECTS = frozenset(["him", "her", "them"])
+"""Not `it`, which is a subject as often: `the bank said it failed`."""
 
 
 @dataclass(slots=True)
@@ -170,17 +172,22 @@ def _by_speaker(entities: _Entities, mention: Found) -> _Entity | None:
 
 
 def _by_agreement(entities: _Entities, mention: Found) -> _Entity | None:
-    """Of those that agree, one in the nearest sentence; in it, one of the same pronoun, or the first."""
+    """Of those that agree, one in the nearest sentence; in it, one of the same pronoun, or the first. Whom a
+    word parts from an object, as in `Peter saw him`, is somebody else."""
     tokens = entities.tokens
     sentence, family = tokens.sentence[mention.first], PRONOUNS[tokens.lower[mention.first]]
     reach = 0 if tokens.lower[mention.first] in REFLEXIVE else PRONOUN_SENTENCES
+    # A possessive is in a phrase that begins with it, which is the mention before.
+    is_possessive = any(other.first == mention.first for other, _ in entities.recent[-1:])
+    is_object = tokens.lower[mention.first] in _OBJECTS and not is_possessive
     best: tuple[int, bool, int, int] | None = None
     chosen = None
     for other, entity in entities.back(entities.recent, mention, reach):
         back = sentence - tokens.sentence[other.first]
         if best is not None and back > best[0]:
             break
-        if _agree(entity, mention):
+        is_subject = is_object and not back and other.last == mention.first - 2
+        if _agree(entity, mention) and not is_subject:
             same = other.kind == "pronoun" and PRONOUNS[tokens.lower[other.first]] == family
             rank = back, not same, other.first, entity.number
             if best is None or rank < best:
