@@ -218,7 +218,11 @@ def _phrase(tokens: Tokens, place: int, name_at: dict[int, Found]) -> Found | No
     is_initial = _is_capitalized(tokens.texts[end - 1]) and len(tokens.texts[end - 1]) == 1
     if end == start or (is_initial and tokens.texts[end : end + 1] == ["."]):
         return None
-    return Found(place, end - 1, end - 1, "phrase", _of_phrase(tokens, end - 1), determiner)
+    agreement = _of_phrase(tokens, end - 1)
+    # As in `she said that patients died`, where it is a conjunction.
+    if determiner == "that" and (agreement.plural or _is_capitalized(tokens.texts[start])):
+        return None
+    return Found(place, end - 1, end - 1, "phrase", agreement, determiner)
 
 
 def _goes_on(tokens: Tokens, place: int, start: int, end: int) -> bool:
