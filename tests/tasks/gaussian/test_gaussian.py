@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from rayner.data.schema import Document, Mention
 from rayner.data.writers import write_jsonl
@@ -16,6 +17,7 @@ from rayner.losses.positives import pairs
 from rayner.models.encoder import load_encoder
 from rayner.runtime.training.train import train
 from rayner.tasks.checkpoint import load_checkpoint
+from rayner.tasks.gaussian.neighbours import FILE, Support
 from rayner.tasks.gaussian.task import GaussianTask
 from rayner.tasks.predict import predict
 from rayner.tasks.registry import parse_recipe, train_task
@@ -253,3 +255,15 @@ def test_support_is_read_back_as_written(tmp_path: Path) -> None:
     again = type(task.support).load(tmp_path)
     assert again is not None
     assert all(np.array_equal(a, b) for a, b in zip(task.support, again, strict=True))
+
+
+def test_neighbours_of_an_earlier_version_are_left_out_and_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    empty = torch.zeros(2, dtype=torch.long)
+    save_file({"rows": torch.zeros(2, 4), "labels": empty, "groups": empty.clone()}, tmp_path / FILE)
+    assert Support.load(tmp_path) is None
+    assert "comes from an earlier version, whose neighbours are not read; train anew" in caplog.text
+    save_file({"rows": torch.zeros(2, 4)}, tmp_path / FILE)
+    with pytest.raises(CheckpointError, match="cannot be read"):
+        Support.load(tmp_path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +22,7 @@ from rayner.tasks.checkpoint_files import HINT
 from rayner.tasks.document_windows import TextWindow
 from rayner.tasks.tagger.tags import TagPredictor, Tags, TagTask
 
+log = logging.getLogger(__name__)
 FILE = "support.safetensors"
 _AT_ONCE = 1 << 14
 """Neighbours that the words of a batch are held against at a time."""
@@ -57,7 +59,7 @@ class Support(NamedTuple):
 
     @classmethod
     def load(cls, folder: Path) -> Support | None:
-        """What `save` wrote; None where it wrote nothing.
+        """What `save` wrote; None where it wrote nothing, or an earlier version did, which the log says.
 
         Raises:
             CheckpointError: the file is damaged.
@@ -66,7 +68,13 @@ class Support(NamedTuple):
         if not path.exists():
             return None
         try:
-            return cls(**load_file(path))
+            found = load_file(path)
+            if found.keys() == {"rows", "labels", "groups"}:
+                log.warning(
+                    "%s comes from an earlier version, whose neighbours are not read; train anew", folder
+                )
+                return None
+            return cls(**found)
         except (SafetensorError, TypeError) as error:
             raise CheckpointError(str(path), f"cannot be read ({type(error).__name__})", HINT) from None
 
