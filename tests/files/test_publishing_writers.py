@@ -12,7 +12,8 @@ import obstore
 import pytest
 
 from rayner.errors import InputError, StorageError
-from rayner.files.fetching import local
+from rayner.files.fetching import local, names_in
+from rayner.files.places import Place
 from rayner.files.publishing import Publication, TakenOverError
 from rayner.files.working import kept_in_place, worked_on
 from tests.files.folders_at_uris import FILES, another_machine, published, read, uri, write
@@ -52,6 +53,21 @@ def test_a_manifest_that_arrives_late_is_no_other_writer(storage: Storage) -> No
     publication.push()
     assert local(uri("late/a.txt")).read_text() == "a third"
     assert len(storage.objects("late/_objects/")) == len(FILES)
+
+
+def test_a_manifest_that_is_written_while_it_is_looked_for_is_no_file(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = Place.files
+
+    def written_before(place: Place, recursive: bool = False) -> Any:
+        monkeypatch.setattr(Place, "files", files)
+        Publication(uri("meanwhile")).open()
+        return files(place, recursive)
+
+    monkeypatch.setattr(Place, "files", written_before)
+    assert names_in(uri("meanwhile")) == set()
+    assert Place.files is files
 
 
 def test_who_is_taken_over_leaves_what_the_other_goes_by(

@@ -23,7 +23,7 @@ from typing import NamedTuple, TypeVar
 from pyarrow import fs
 
 from rayner.errors import InputError, RaynerError, StorageError, first_line
-from rayner.files.manifests import OBJECTS, REFUSED, Entry, find_manifest, key_of
+from rayner.files.manifests import MANIFEST, OBJECTS, REFUSED, Entry, find_manifest, key_of
 from rayner.files.places import Place, place_of
 from rayner.files.tries import wait
 from rayner.files.uris import uri_of
@@ -205,6 +205,9 @@ def _look(place: Place) -> Found | None:
             return Found(base, entries, rest in manifest.files, manifest.write) if entries else None
     start = place.path.rstrip("/") + "/"
     files = {one.path.removeprefix(start): one for one in place.files(recursive=True)}
+    if MANIFEST in files:
+        # It was written since it was looked for.
+        return _look(place)
     _check_names(files, place)
     entries = {name: _plain(name, one, place) for name, one in files.items()}
     return Found(place, entries, is_file=False) if entries else None
