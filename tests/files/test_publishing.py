@@ -307,6 +307,52 @@ def test_a_place_where_a_file_lies_is_not_worked_on(storage: Storage) -> None:
         assert local(uri(f"taken/{name}/own.txt")).read_text() == "Charles"
 
 
+def test_what_a_command_would_hide_is_refused_and_what_lies_beside_it_is_told(
+    storage: Storage, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("best/model", "corpus/a"):
+        obstore.put(storage.store(), f"copied/{name}", b"Ada")
+    out, before = Path(uri("copied")), storage.objects("copied/")
+    for written, hidden in ((None, "best"), (["corpus", "last"], "corpus")):
+        what = f"s3://tests/copied: holds '{hidden}', which no command put in place there"
+        with pytest.raises(InputError, match=what), kept_in_place(out, "works", fresh=True, written=written):
+            raise AssertionError("it began to work")
+    assert storage.objects("copied/") == before
+    for _ in range(2):
+        with worked_on(out, "works", written=["last"]) as (folder, _publication):
+            write(folder, {"last/model": "Charles"})
+    told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert told == [
+        "s3://tests/copied: what else lies there is read by its own name alone from now on: best, corpus"
+    ]
+    assert local(out / "best/model").read_text() == "Ada"
+    assert local(out / "last/model").read_text() == "Charles"
+
+
+def test_what_other_tools_put_there_is_taken_up_whole(storage: Storage) -> None:
+    for name in ("1/a", "2/a", "2/b c"):
+        obstore.put(storage.store(), f"taken-up/{name}", name.encode())
+    obstore.put(storage.store(), "taken-up/_objects/1/x", b"half")
+    found = {name: name for name in ("1/a", "2/a", "2/b c")}
+    write(Publication(uri("taken-up")).folder, {"of/an/earlier": "work"})
+    out = Path(uri("taken-up"))
+
+    def fault(method: str, path: str) -> Fault | None:
+        return "403" if method == "PUT" and path.endswith("/_manifest.json") else None
+
+    storage.fault = fault
+    with pytest.raises(InputError, match="denied"), worked_on(out, "works", takes_up=True):
+        raise AssertionError("it began to work")
+    storage.works()
+    assert local(out / "2/b c").read_text() == "2/b c"
+    with worked_on(out, "works", takes_up=True) as (folder, _):
+        assert read(folder) == found
+        # From the beginning: who reads it meanwhile, or after a kill, finds all of it.
+        assert read(local(out)) == found
+        write(folder, {"3/a": "3/a"})
+    assert read(local(out)) == {**found, "3/a": "3/a"}
+
+
 def test_a_file_is_not_written_where_a_folder_lies(storage: Storage) -> None:
     published("folders/run")
     obstore.put(storage.store(), "folders/plain/x", b"Ada")

@@ -17,6 +17,7 @@ from rayner.files.fetching import local
 from rayner.runtime.corpora import context_pairs
 from rayner.runtime.corpora.convert import convert
 from rayner.runtime.sweeps import sweep as sweeps
+from rayner.runtime.sweeps.folder import OWN
 from rayner.runtime.training.train import train
 from rayner.tasks.registry import parse_recipe
 from tests.files.folders_at_uris import published, uri
@@ -111,8 +112,10 @@ def test_what_is_kept_in_place_starts_over(monkeypatch: pytest.MonkeyPatch, modu
     class Opened(Exception):
         pass
 
-    def opened(out: Path, doing: str, fresh: bool = False) -> None:
+    def opened(out: Path, doing: str, fresh: bool = False, written: object = None) -> None:
         seen.append(fresh)
+        # Beside a sweep may lie what others name.
+        assert written == (OWN if module is sweeps else None)
         raise Opened
 
     monkeypatch.setattr(module, "kept_in_place", opened)

@@ -92,7 +92,8 @@ def copy_some(uri: str, folder: Path, wanted: Callable[[str], bool]) -> dict[str
 
     def copy(place: Place, found: Found) -> dict[str, Entry]:
         entries = {name: entry for name, entry in found.entries.items() if wanted(name)}
-        with TemporaryDirectory() as passing:
+        local_root().mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=local_root()) as passing:
             for name, kept in objects_of(found.base, entries, Path(passing)).items():
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 with whole_file(folder / name) as path:

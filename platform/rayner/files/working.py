@@ -7,25 +7,34 @@ import logging
 import shutil
 import signal
 import threading
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from rayner.errors import InputError, RaynerError, StorageError
-from rayner.files.fetching import storage_failure, what_is_at
+from rayner.files.fetching import Found, copy_some, storage_failure, what_is_at
 from rayner.files.locks import LOCK, locked
+from rayner.files.manifests import OBJECTS
 from rayner.files.places import place_of
 from rayner.files.publishing import Publication, TakenOverError
 from rayner.files.uris import uri_of
+
+_SHOWN = 5
 
 log = logging.getLogger(__name__)
 
 
 @contextmanager
 def worked_on(
-    out: Path, doing: str, fresh: bool = False, seconds: float = 0, keeps: bool = True
+    out: Path,
+    doing: str,
+    fresh: bool = False,
+    seconds: float = 0,
+    keeps: bool = True,
+    written: Collection[str] | None = None,
+    takes_up: bool = False,
 ) -> Generator[tuple[Path, Publication | None]]:
     """The folder to work in for an `--out`, and what puts it in place where that is a URI.
 
@@ -36,17 +45,24 @@ def worked_on(
         fresh: whether the work starts over, so that a file which is lost at the URI is no error.
         seconds: how long to wait for another process of this machine that works there.
         keeps: whether what is put in place stays on this machine, too.
+        written: the names in `out` that the work writes; None is all. Where one of them lies at the URI that
+            no command put in place, it would be hidden, and the place is refused.
+        takes_up: whether what lies there so is worked on, and put in place, instead.
 
     Raises:
-        InputError, StorageError: at a URI, as `check_no_file`.
+        InputError, StorageError: at a URI, as `check_no_file`; or of what would be hidden.
     """
     uri = uri_of(out)
     if uri is None:
         yield Path(out), None
         return
     publication = Publication(uri)
-    check_no_file(uri)
+    plain = _plain_names(check_no_file(uri))
+    if not takes_up:
+        _check_hidden(uri, plain, written)
     with named_by_uri(publication), locked(publication.folder.parent / LOCK, doing, seconds):
+        if takes_up and plain:
+            _take_up(publication)
         publication.open(fresh)
         try:
             yield publication.folder, publication
@@ -56,8 +72,36 @@ def worked_on(
                 shutil.rmtree(publication.folder, ignore_errors=True)
 
 
-def check_no_file(uri: str) -> None:
-    """Refuse a URI for a folder where an object lies, which would be taken for the folder.
+def _plain_names(found: Found | None) -> set[str]:
+    """The names in a folder at a URI that no command put in place."""
+    if found is None or found.write is not None:
+        return set()
+    # What a writer has left that was killed before its first manifest is its own.
+    return {name.partition("/")[0] for name in found.entries} - {OBJECTS}
+
+
+def _check_hidden(uri: str, plain: set[str], written: Collection[str] | None) -> None:
+    hidden = plain if written is None else plain.intersection(written)
+    if hidden:
+        what = f"holds {min(hidden)!r}, which no command put in place there and this one would hide"
+        raise InputError(uri, what, "name another folder, or move it away")
+    if plain:
+        names = ", ".join(sorted(plain)[:_SHOWN])
+        log.warning("%s: what else lies there is read by its own name alone from now on: %s", uri, names)
+
+
+def _take_up(publication: Publication) -> None:
+    """Put in place what other tools put at a URI; their objects stay."""
+    shutil.rmtree(publication.folder, ignore_errors=True)
+    publication.folder.mkdir(parents=True)
+    copy_some(publication.uri, publication.folder, lambda name: not name.startswith(f"{OBJECTS}/"))
+    publication.put_first(publication.folder)
+    log.warning("%s: was put there by other tools; their objects are not read any more", publication.uri)
+
+
+def check_no_file(uri: str) -> Found | None:
+    """Refuse a URI for a folder where an object lies, which would be taken for the folder. Returns what else
+    lies there.
 
     Raises:
         InputError: an object lies there.
@@ -66,6 +110,7 @@ def check_no_file(uri: str) -> None:
     found = what_is_at(place_of(uri))
     if found is not None and found.is_file:
         raise InputError(uri, "is a file", "name a folder")
+    return found
 
 
 def check_no_folder(out: Path) -> None:
@@ -124,18 +169,21 @@ def file_at(out: Path) -> Generator[Path]:
 
 @contextmanager
 def kept_in_place(
-    out: Path, doing: str, seconds: float = 60, fresh: bool = False
+    out: Path, doing: str, seconds: float = 60, fresh: bool = False, written: Collection[str] | None = None
 ) -> Generator[tuple[Path, Publication | None]]:
     """As `worked_on`, for a folder that is written for long.
 
     Args:
         seconds: how often it is put in place meanwhile.
-        fresh: as `worked_on`.
+        fresh, written: as `worked_on`.
 
     Raises:
         TakenOverError: another process took the place over; the work was interrupted.
     """
-    with worked_on(out, doing, fresh) as (folder, publication), _interruptible() as interrupt:
+    with (
+        worked_on(out, doing, fresh, written=written) as (folder, publication),
+        _interruptible() as interrupt,
+    ):
         if publication is None:
             yield folder, None
             return

@@ -242,6 +242,23 @@ def test_what_fails_on_its_own_input_stops_nobody_who_writes_at_the_uri(
         writing[0].check()
 
 
+def test_an_index_that_other_tools_copied_to_a_uri_is_changed_as_here(
+    storage: Storage, trained: Path, base: Path, tmp_path: Path
+) -> None:
+    build(trained, [base], tmp_path / "index")
+    for name, change, ids in (
+        ("added", lambda at: add(at, [knowledge_base(tmp_path / "more.jsonl", MORE)]), 4),
+        ("removed", lambda at: remove(at, ["C1"]), 2),
+        ("built", lambda at: build(trained, [base], at), 3),
+    ):
+        for path in (tmp_path / "index" / "000001").iterdir():
+            obstore.put(storage.store(), f"copied/{name}/000001/{path.name}", path)
+        at = Path(f"s3://{BUCKET}/copied/{name}")
+        assert change(at)["version"] == 2
+        assert list_index(at).items() >= {"version": 2, "entities": ids}.items()
+        assert names_in(at) == {"000001", "000002"}
+
+
 def test_of_an_index_at_a_uri_no_more_is_fetched_than_is_read(
     storage: Storage, trained: Path, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

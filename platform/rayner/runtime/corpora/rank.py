@@ -30,6 +30,7 @@ from rayner.tasks.stages import checkpoint_in, suffix
 from rayner.tasks.uncertainty import KnowsUncertainty, Uncertainty, UncertaintyPredictor
 
 RANKING = "ranking"
+_WRITTEN = (f"{RANKING}.jsonl", f"{RANKING}.parquet", REJECTS)
 FIRST = 10
 """Documents that the summary shows."""
 
@@ -71,7 +72,7 @@ def rank(
     if uri_of(out) is None:
         check_writable(out)
     # The place is opened before the work, which would be lost where it cannot be.
-    with worked_on(out, "writes this ranking") as (folder, _):
+    with worked_on(out, "writes this ranking", written=_WRITTEN) as (folder, _):
         _guard(folder)
         return _rank(paths, checkpoint, folder, format, workers, precision)
 

@@ -33,8 +33,10 @@ RAY = "ray"
 """Where Ray Tune leaves its own files."""
 _FOLDERS = (TRIALS, CORPORA, RAY, "tensorboard", "winner")
 _FILES = ("best.yaml", "result.json", REPORT, "mlflow_run", SWEEP)
-"""What a sweep writes, its mark last; the example sets are hidden."""
+OWN = (*_FOLDERS, *_FILES)
+"""What a sweep writes for itself."""
 WRITTEN = (*_FOLDERS, ".examples", *_FILES)
+"""What a sweep writes, its mark last; the example sets are hidden."""
 
 
 def claim_folder(out: Path, fresh: bool, config: Mapping[str, Any]) -> str:
@@ -113,7 +115,7 @@ def check_own_sweep(out: Path) -> None:
     Raises:
         InputError: it holds such files.
     """
-    check_own(out, ([SWEEP],) if has_sweep(out) else (), (*_FOLDERS, *_FILES))
+    check_own(out, ([SWEEP],) if has_sweep(out) else (), OWN)
 
 
 def make_writable(out: Path) -> None:

@@ -27,6 +27,7 @@ from rayner.runtime.sweeps.corpora import FOLDER as CORPORA
 from rayner.runtime.sweeps.corpora import Corpora, cut_corpora
 from rayner.runtime.sweeps.domains import extremes
 from rayner.runtime.sweeps.folder import (
+    OWN,
     WRITTEN,
     add_seconds,
     check_data,
@@ -101,7 +102,7 @@ def sweep(
     check_apart(named_paths(recipe, searched), out, WRITTEN)
     if uri_of(out) is None:
         check_own_sweep(Path(out))
-    with kept_in_place(out, DOING, fresh=fresh) as (folder, publication):
+    with kept_in_place(out, DOING, fresh=fresh, written=OWN) as (folder, publication):
         folder = folder.absolute()
         make_writable(folder)
         resources = trial_resources(recipe, settings.workers, settings.max_concurrent)

@@ -134,7 +134,7 @@ def train_until(
     else:
         # Whoever opens the place takes it over, from a sweep that runs there as well.
         check_no_sweep(Path(out), at_uri=True)
-    with worked_on(out, "trains in this folder", fresh) as (folder, publication):
+    with worked_on(out, "trains in this folder", fresh, written=_WRITTEN) as (folder, publication):
         launch = replace(launch, out=folder.resolve(), publication=publication)
         return _train_in(launch, fresh, cache)
 
