@@ -299,11 +299,17 @@ def test_killed_between_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, s
     assert versions(tmp_path) == ["000001", "000002"]
 
 
-def test_a_full_disk_leaves_the_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), None])
+def test_a_full_disk_leaves_the_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: OSError | None
+) -> None:
     write_index(built(), tmp_path)
 
     def full(*_args):
-        raise OSError(28, "No space left on device")
+        if error is not None:
+            raise error
+        # NumPy's own error, which has no number.
+        np.zeros(9999).tofile("/dev/full")
 
     monkeypatch.setattr(index_folder, "write_files", full)
     with pytest.raises(InputError, match=r"no room to write it.*unharmed"):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ from rayner.errors import InputError, storage_error
 from rayner.files.whole import make_folder
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_TOLD_FULL = re.compile(r"No space left|^\d+ requested and \d+ written$")
 
 
 def replace_folder(folder: Path, write: Callable[[Path], None]) -> None:
@@ -91,8 +93,9 @@ def _beside(folder: Path, stage: str) -> Path:
 
 
 def _is_full(error: BaseException) -> bool:
-    # safetensors reports the system's error as text.
-    return (isinstance(error, OSError) and error.errno in _FULL) or "No space left" in str(error)
+    # safetensors reports the system's error as text, NumPy how much of an array was written.
+    is_told = _TOLD_FULL.search(str(error)) is not None
+    return is_told or (isinstance(error, OSError) and error.errno in _FULL)
 
 
 def flush_folder(folder: Path) -> None:
