@@ -46,9 +46,18 @@ def write_index(index: EntityIndex, folder: Path, origin: Mapping[str, Any] | No
         IndexFolderError: the folder holds something else.
         InputError: another process writes the index, or it cannot be written.
     """
+    return build_into(folder, lambda: index, origin).version
+
+
+def build_into(
+    folder: Path, build: Callable[[], EntityIndex], origin: Mapping[str, Any] | None = None
+) -> EntityIndex:
+    """`write_index` of what `build` returns, as nobody else writes meanwhile; the index as it is now."""
     check_target(folder)
     with locked(folder / LOCK, DOING):
-        return _write(index, folder, index.origin if origin is None else origin)
+        index = build()
+        index.version = _write(index, folder, index.origin if origin is None else origin)
+        return index
 
 
 def check_target(folder: Path) -> None:

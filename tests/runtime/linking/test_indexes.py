@@ -14,6 +14,7 @@ import torch
 from rayner import cli, load
 from rayner.errors import CheckpointError, IndexFolderError, InputError, KnowledgeBaseError
 from rayner.files.fetching import names_in
+from rayner.files.locks import LOCK, locked
 from rayner.files.publishing import Publication, TakenOverError
 from rayner.files.working import worked_on
 from rayner.retrieval.index_folder import describe_index, last_version, open_index
@@ -160,6 +161,17 @@ def test_what_another_encoder_builds_meanwhile_is_refused(
         add(index, [knowledge_base(tmp_path / "more.jsonl", MORE)])
     found = list_index(index)
     assert (found["version"], found["entities"], found["checkpoint"]) == (2, 3, str(other))
+
+
+def test_an_index_that_is_written_is_refused_before_names_are_encoded(
+    trained: Path, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(indexes, "build_index", lambda *_: pytest.fail("it began to work"))
+    with (
+        locked(tmp_path / "index" / LOCK, "writes it"),
+        pytest.raises(InputError, match=r"another process \(.*\) writes this index"),
+    ):
+        build(trained, [base], tmp_path / "index")
 
 
 def test_a_checkpoint_that_moved(base: Path, tmp_path: Path) -> None:

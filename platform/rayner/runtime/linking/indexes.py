@@ -22,11 +22,11 @@ from rayner.retrieval.index_files import search_of
 from rayner.retrieval.index_folder import (
     DOING,
     add_entities,
+    build_into,
     check_target,
     describe_index,
     open_index,
     remove_entities,
-    write_index,
 )
 from rayner.runtime.actors import each_on_actors, needs_of_worker
 from rayner.runtime.linking.loading import load_standardizer
@@ -86,12 +86,12 @@ def build(
     entities = with_mentions_of(base, named, recipe.mentions, "--mentions") if named else base.entities
     # What cannot be read must not stop who writes at a URI.
     with worked_on(out, DOING, takes_up=True) as (folder, _):
-        index = build_index(entities, encode, settings, recipe.loss.learned_distance)
-        version = write_index(index, folder, origin_of(checkpoint, recipe))
+        make = partial(build_index, entities, encode, settings, recipe.loss.learned_distance)
+        index = build_into(folder, make, origin_of(checkpoint, recipe))
     found = search_of(index)
     return {
         "index": uri_of(out) or str(out),
-        "version": version,
+        "version": index.version,
         "entities": len(index.entities),
         "names": len(index.names),
         "dimensions": index.dense.vectors.shape[1],
