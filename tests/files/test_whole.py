@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import resource
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +14,7 @@ import pytest
 from rayner.errors import InputError
 from rayner.files.folders import is_left_over, place_folder, remove_folder, replace_folder
 from rayner.files.whole import drop_partials, is_partial, partial_name, text_file, whole_file, write_json
+from rayner.files.working import write_lines
 
 
 def names(folder: Path) -> list[str]:
@@ -38,6 +41,35 @@ def test_a_file_takes_its_place_when_all_went_well(tmp_path: Path) -> None:
         stopped()
     assert path.read_text("utf-8") == '{\n "é": 1\n}'
     assert names(path.parent) == ["file"]
+
+
+@pytest.fixture
+def room() -> Iterator[Callable[[int], None]]:
+    """Sets how many bytes a file may have, as on a disk that is almost full."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("name", ["rows.jsonl", "rows.jsonl.gz"])
+def test_lines_for_which_there_is_no_room_are_told_of_the_output(
+    tmp_path: Path, room: Callable[[int], None], name: str
+) -> None:
+    out, lines = tmp_path / name, [os.urandom(500).hex() for _ in range(100)]
+    room(1000)
+    with pytest.raises(InputError) as raised:
+        write_lines(out, lines)
+    room(resource.RLIM_INFINITY)
+    assert str(raised.value).startswith(f"--out {out}: cannot be written (File too large)")
+
+    def of_the_input() -> Iterator[str]:
+        yield "one"
+        raise PermissionError(13, "Permission denied", "input.jsonl")
+
+    with pytest.raises(PermissionError, match=r"input\.jsonl"):
+        write_lines(out, of_the_input())
+    assert names(tmp_path) == []
+    assert write_lines(out, lines) == 100
 
 
 def test_two_writers_of_a_file_do_not_meet(tmp_path: Path) -> None:

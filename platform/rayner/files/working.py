@@ -6,9 +6,10 @@ import _thread
 import logging
 import shutil
 import signal
+import sys
 import threading
-from collections.abc import Callable, Collection, Generator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -20,6 +21,7 @@ from rayner.files.manifests import OBJECTS
 from rayner.files.places import place_of
 from rayner.files.publishing import Publication, TakenOverError
 from rayner.files.uris import uri_of
+from rayner.files.whole import text_file
 
 _SHOWN = 5
 
@@ -165,6 +167,42 @@ def file_at(out: Path) -> Generator[Path]:
             place_of(uri).copy_from(path)
         except OSError as error:
             raise storage_failure(uri, error, "cannot be written to") from None
+
+
+def write_lines(out: Path, lines: Iterable[str]) -> int:
+    """Write lines to the file of an `--out`, whole or not at all; how many.
+
+    Raises:
+        InputError: it cannot be written, or as `file_at`.
+        Exception: whatever making the lines raises.
+    """
+    written = 0
+    with ExitStack() as opened:
+        with _told_of(out):
+            file = opened.enter_context(text_file(opened.enter_context(file_at(out))))
+        # What making a line raises is not of the output.
+        for line in lines:
+            try:
+                with _told_of(out):
+                    file.write(f"{line}\n")
+            except InputError:
+                # What is left in the file cannot be written either.
+                with suppress(OSError):
+                    opened.__exit__(*sys.exc_info())
+                raise
+            written += 1
+        with _told_of(out):
+            opened.close()
+    return written
+
+
+@contextmanager
+def _told_of(out: Path) -> Generator[None]:
+    try:
+        yield
+    except OSError as error:
+        what = f"cannot be written ({error.strerror or error})"
+        raise InputError(f"--out {out}", what, "name a file that can be written") from None
 
 
 @contextmanager

@@ -231,5 +231,6 @@ def test_what_cannot_be_is_one_line(
 def test_candidates_take_a_standardizer(places: Places, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("kb", "candidates", places.ranker, "--out", places.rows.with_name("none.jsonl")) == 2
     assert "is no checkpoint of a standardizer" in capsys.readouterr().err
-    assert run("kb", "candidates", places.standardizer, "--out", places.rows.parent) == 2
-    assert "is a folder" in capsys.readouterr().err
+    for out, what in ((places.rows.parent, "is a folder"), (places.rows / "x", "cannot be written")):
+        assert run("kb", "candidates", places.standardizer, "--out", out) == 2
+        assert f"--out {out}: {what}" in capsys.readouterr().err

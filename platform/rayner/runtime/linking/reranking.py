@@ -4,6 +4,7 @@ standardizer."""
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,7 @@ from rayner.files.fetching import is_there, local
 from rayner.files.folders import replace_folder
 from rayner.files.run_checkpoints import checkpoint_of
 from rayner.files.uris import expanded, uri_of
-from rayner.files.whole import text_file
-from rayner.files.working import check_no_folder, file_at, worked_on
+from rayner.files.working import check_no_folder, worked_on, write_lines
 from rayner.models.precision_choice import choose
 from rayner.runtime.linking.loading import load_standardizer
 from rayner.runtime.run_folder import check_writable, comparable
@@ -65,14 +65,15 @@ def write_candidates(
     asked = candidate_rows(
         recipe, strings, lambda t: task.encode(model, t), task.fitted.weight, candidates, mentions_only
     )
-    with file_at(out) as path, text_file(path) as file:
+
+    def lines() -> Iterator[str]:
         for query in asked:
             counts["mentions"] += 1
             counts["with_sentence"] += query.with_sentence
             counts["not_found"] += not query.found
             counts["rows"] += len(query.rows)
             counts["relevant"] += sum(row.relevant for row in query.rows)
-            file.writelines(row_to_json(row) + "\n" for row in query.rows)
+            yield from map(row_to_json, query.rows)
         if not counts["rows"]:
             what, hint = "no entity has an alias or a mention to learn from", "name mentions.train"
             if mentions_only:
@@ -81,6 +82,8 @@ def write_candidates(
                     "train it with mentions.train, or take aliases, too",
                 )
             raise InputError(str(checkpoint), what, hint)
+
+    write_lines(out, lines())
     return {**counts, "out": uri_of(out) or str(out), "seconds": round(time.perf_counter() - begin, 1)}
 
 

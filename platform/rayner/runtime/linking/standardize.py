@@ -6,7 +6,6 @@ import json
 import time
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,7 @@ from rayner.config.base import AskedPrecision
 from rayner.data.mention_rows import MentionRow, read_mention_rows
 from rayner.errors import CorpusError, InputError
 from rayner.files.uris import uri_of
-from rayner.files.whole import text_file
-from rayner.files.working import check_no_folder, file_at
+from rayner.files.working import check_no_folder, write_lines
 from rayner.metrics.nil import check_nil_share
 from rayner.models.precision_choice import precision_of
 from rayner.runtime.linking.loading import load_standardizer
@@ -95,7 +93,8 @@ def standardize(
     if out is None:
         result: dict[str, Any] = {name: list(rows)}
     else:
-        result = {"out": uri_of(out) or str(out), name: _write(rows, out)}
+        lines = (json.dumps(row, ensure_ascii=False) for row in rows)
+        result = {"out": uri_of(out) or str(out), name: write_lines(out, lines)}
     seconds = round(time.perf_counter() - begin, 3)
     return {**counts, "compute_precision": precision_of(model), "seconds": seconds, **result}
 
@@ -144,28 +143,3 @@ def _check_out(out: Path, path: Path) -> None:
     check_no_folder(out)
     if comparable(out) == comparable(path):
         raise InputError(f"--out {out}", "would overwrite the mentions", "name another file")
-
-
-def _write(rows: Iterable[Row], out: Path) -> int:
-    written = 0
-    with ExitStack() as opened:
-        with _told_of(out):
-            file = opened.enter_context(text_file(opened.enter_context(file_at(out))))
-        # What reading the input or the index raises is not of the output.
-        for row in rows:
-            line = json.dumps(row, ensure_ascii=False) + "\n"
-            with _told_of(out):
-                file.write(line)
-            written += 1
-        with _told_of(out):
-            opened.close()
-    return written
-
-
-@contextmanager
-def _told_of(out: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        what = f"cannot be written ({error.strerror or error})"
-        raise InputError(f"--out {out}", what, "name a file that can be written") from None
