@@ -6,6 +6,7 @@ import errno
 import fcntl
 import logging
 import os
+import resource
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -76,6 +77,19 @@ def test_a_lock_is_had_when_its_holder_ends(
     holder.kill()
     with locked(tmp_path / ".lock", "runs here", 60):
         assert (tmp_path / ".lock").read_text().startswith(f"process {os.getpid()} on ")
+
+
+def test_a_disk_that_is_full_is_told_of_the_folder(tmp_path: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    what = rf"{tmp_path}: cannot be written to \(File too large\); name a folder that can be"
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        with pytest.raises(InputError, match=what), locked(tmp_path / LOCK, "runs here"):
+            raise AssertionError("it began to work")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    with locked(tmp_path / LOCK, "runs here"):
+        assert (tmp_path / LOCK).read_text().startswith(f"process {os.getpid()} on ")
 
 
 @pytest.mark.parametrize("number", [errno.ENOLCK, errno.EACCES, errno.ESTALE])

@@ -36,18 +36,25 @@ def locked(path: Path, doing: str, seconds: float = 0) -> Generator[None]:
         RaynerError: another process has held it all the time.
         StorageError: the file system gives no locks.
     """
-    try:
+    with _told_of(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
         opened = path.open("a+", encoding="utf-8")
-    except OSError as error:
-        what = f"cannot be written to ({error.strerror or error})"
-        raise InputError(str(path.parent), what, "name a folder that can be") from None
     with opened as file:
         _take(file, path, doing, seconds)
-        file.truncate(0)
-        file.write(this_process())
-        file.flush()
+        with _told_of(path.parent):
+            os.ftruncate(file.fileno(), 0)
+            # At once: what the file kept to write later would fail again when it is closed.
+            os.write(file.fileno(), this_process().encode())
         yield
+
+
+@contextlib.contextmanager
+def _told_of(folder: Path) -> Generator[None]:
+    try:
+        yield
+    except OSError as error:
+        what = f"cannot be written to ({error.strerror or error})"
+        raise InputError(str(folder), what, "name a folder that can be") from None
 
 
 def this_process() -> str:
