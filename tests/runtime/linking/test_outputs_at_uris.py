@@ -10,7 +10,7 @@ import pytest
 from rayner.errors import InputError
 from rayner.files.places import place_of
 from rayner.runtime.linking import knowledge_bases, reranking, standardize
-from rayner.runtime.linking.reranking import write_candidates
+from rayner.runtime.linking.reranking import add_reranker, write_candidates
 from rayner.tasks.checkpoint import save_checkpoint
 from rayner.tasks.registry import parse_recipe, train_task
 from tests.object_storage import BUCKET, Storage
@@ -56,3 +56,19 @@ def test_a_folder_is_refused_before_the_work(
         with pytest.raises(InputError, match=r"names\.jsonl: is a folder; name a file in it"):
             write()
     assert list(storage.objects("outputs/names.jsonl")) == ["outputs/names.jsonl/x"]
+
+
+def test_a_reranked_checkpoint_does_not_hide_what_lies_there(storage: Storage) -> None:
+    for key in ("run/best/checkpoint.json", "index/000001/index.json"):
+        obstore.put(storage.store(), f"reranked/{key}", b"{}")
+    before = storage.objects("reranked/")
+    for name, what in (
+        ("run", "holds a checkpoint without a re-ranker"),
+        ("run/best", "is a checkpoint"),
+        ("index", "holds '000001' and no checkpoint with a re-ranker"),
+        ("index/000001/index.json", "is a file"),
+    ):
+        out = f"s3://{BUCKET}/reranked/{name}"
+        with pytest.raises(InputError, match=f"{out}: {what}"):
+            add_reranker(ABSENT, ABSENT, Path(out))
+    assert storage.objects("reranked/") == before

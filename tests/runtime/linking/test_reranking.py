@@ -17,7 +17,9 @@ import rayner
 from rayner import cli
 from rayner.data.schema import Document, Mention
 from rayner.errors import InputError
+from rayner.files.locks import LOCK, locked
 from rayner.runtime.evaluation.evaluate import evaluate
+from rayner.runtime.linking import reranking
 from rayner.runtime.linking.indexes import build
 from rayner.runtime.linking.reranking import add_reranker
 from rayner.runtime.linking.standardize import standardize
@@ -206,6 +208,9 @@ def test_the_same_answers_wherever_it_is_asked(places: Places, tmp_path: Path) -
         ("index", "new", (), "is no checkpoint of a ranker"),
         ("bert", "new", (), "is a model of transformers, which ranks contexts alone"),
         ("ranker", "ranker", (), "holds a checkpoint without a re-ranker"),
+        ("ranker", "ranker/best", (), "is a checkpoint"),
+        ("ranker", "reranked/best", (), "is a checkpoint"),
+        ("ranker", "index", (), "holds '000001' and no checkpoint with a re-ranker"),
         ("ranker", "new", ("--candidates", 3), "--candidates"),
         ("ranker", "rows.jsonl", (), "rows.jsonl: is a file"),
     ],
@@ -226,6 +231,17 @@ def test_what_cannot_be_is_one_line(
     assert (status, printed.out) == (2, "")
     assert said in printed.err.splitlines()[-1]
     assert not (folder / "new").exists()
+
+
+def test_one_process_at_a_time_works_in_a_folder(
+    places: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reranking, "load_standardizer", lambda *_, **__: pytest.fail("it began to work"))
+    with (
+        locked(tmp_path / LOCK, "writes it"),
+        pytest.raises(InputError, match=r"another process \(.*\) adds a re-ranker in this folder"),
+    ):
+        add_reranker(places.standardizer, places.ranker, tmp_path)
 
 
 def test_candidates_take_a_standardizer(places: Places, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,12 @@ from rayner.config import StandardizerRecipe
 from rayner.config.base import AskedPrecision
 from rayner.config.recipe_files import corpus_paths
 from rayner.errors import InputError
-from rayner.files.fetching import is_there, local
-from rayner.files.folders import replace_folder
+from rayner.files.fetching import is_there, local, names_in
+from rayner.files.folders import is_left_over, replace_folder
+from rayner.files.locks import LOCK, locked
 from rayner.files.run_checkpoints import checkpoint_of
 from rayner.files.uris import expanded, uri_of
-from rayner.files.working import check_no_folder, worked_on, write_lines
+from rayner.files.working import check_no_file, check_no_folder, worked_on, write_lines
 from rayner.models.precision_choice import choose
 from rayner.runtime.linking.loading import load_standardizer
 from rayner.runtime.run_folder import check_writable, comparable
@@ -31,6 +33,7 @@ from rayner.tasks.standardizer.reranker import CANDIDATES, FEWEST_CANDIDATES, RE
 from rayner.tasks.standardizer.strings import load_entity_strings
 
 BEST = "best"
+DOING = "adds a re-ranker in this folder"
 COMPARED = ("top1", "top3", "top5", "mrr", "nil_precision", "nil_recall", "nil_auc")
 
 
@@ -118,17 +121,16 @@ def add_reranker(
     if candidates < FEWEST_CANDIDATES:
         what = f"is {candidates}, and {FEWEST_CANDIDATES} are scored in evaluations"
         raise InputError("--candidates", what, f"name {FEWEST_CANDIDATES} or more")
-    if uri_of(out) is None:
-        check_writable(out)
+    _check_place(out)
     folder = local(checkpoint_of(checkpoint_in(ranker, "contexts")))
     check_ranker(folder)
     if not (folder / MANIFEST).exists():
         what = "is a model of transformers, which ranks contexts alone"
         raise InputError(str(folder), what, "train a ranker on what rayner kb candidates writes")
-    with worked_on(out, "adds a re-ranker in this folder", fresh=True) as (place, _):
-        best = place / BEST
-        if best.exists() and not (best / RERANKER).is_dir():
-            raise InputError(str(out), "holds a checkpoint without a re-ranker", "name another folder")
+    with (
+        worked_on(out, DOING, fresh=True) as (place, _),
+        locked(place / LOCK, DOING) if uri_of(out) is None else nullcontext(),
+    ):
         # What is saved must not be rounded.
         task, model = load_standardizer(checkpoint, precision="float32")
         task.precision = choose(precision, model).precision
@@ -143,8 +145,7 @@ def add_reranker(
         before = _metrics(scorer, dev)
         task.fit_reranker(model, scorer.index, folder, candidates)
         after = _metrics(task.scorer(model), dev)
-        place.mkdir(parents=True, exist_ok=True)
-        replace_folder(best, lambda partial: save_checkpoint(partial, task, model, after))
+        replace_folder(place / BEST, lambda partial: save_checkpoint(partial, task, model, after))
     weights = task.fitted.reranker
     assert weights is not None
     return {
@@ -156,6 +157,24 @@ def add_reranker(
         "out": uri_of(out) or str(out),
         "seconds": round(time.perf_counter() - begin, 1),
     }
+
+
+def _check_place(out: Path) -> None:
+    """Refuse a folder, or a URI, that holds anything but what this command wrote before."""
+    if (uri := uri_of(out)) is None:
+        check_writable(out)
+    else:
+        check_no_file(uri)
+    names = {name for name in names_in(out) if name != LOCK and not is_left_over(name)}
+    if MANIFEST in names:
+        what = "is a checkpoint"
+    elif BEST in names and RERANKER not in names_in(out / BEST):
+        what = "holds a checkpoint without a re-ranker"
+    elif names and BEST not in names:
+        what = f"holds {min(names)!r} and no checkpoint with a re-ranker"
+    else:
+        return
+    raise InputError(uri or str(out), what, "name another folder")
 
 
 def _check_out(out: Path, recipe: StandardizerRecipe) -> None:
