@@ -77,15 +77,14 @@ def _by_speaker(tokens: Tokens, entities: Sequence[Entity], mention: Found) -> E
 def _by_agreement(tokens: Tokens, entities: Sequence[Entity], mention: Found) -> Entity | None:
     word = tokens.lower[mention.first]
     reach = 0 if word in REFLEXIVE else rules.PRONOUN_SENTENCES
-    is_possessive = any(other.first == mention.first for entity in entities for other in entity.mentions)
-    is_object = word in ("him", "her", "them") and not is_possessive
     ranks = []
     for entity in entities:
+        here = [m for m in entity.mentions if tokens.sentence[m.first] == tokens.sentence[mention.first]]
+        if any(rules._is_subject_of(tokens, other, mention) for other in here):
+            continue
         for other in entity.mentions:
             back = tokens.sentence[mention.first] - tokens.sentence[other.first]
             if back > reach or other.last >= mention.first or not entity.agreement.agrees(mention.agreement):
-                continue
-            if is_object and back == 0 and other.last == mention.first - 2:
                 continue
             same = other.kind == "pronoun" and PRONOUNS[tokens.lower[other.first]] == PRONOUNS[word]
             ranks.append((back, not same, other.first, entity.number))

@@ -16,10 +16,12 @@ def _genders(male: str, female: str, person: str = "") -> dict[str, str]:
 TITLES = _genders(
     "mr sir lord king prince duke count baron father brother uncle monsieur",
     "mrs ms miss lady queen princess duchess countess madam madame aunt sister",
-    "dr doctor prof professor captain capt colonel col gen major sergeant lieutenant reverend rev judge "
-    "president senator justice",
-) | dict.fromkeys(("general", "saint", "st"), "")
-"""Those without a gender may begin the name of a town or a company, too."""
+    "dr doctor prof professor captain capt colonel col general gen major sergeant lieutenant reverend rev "
+    "judge president senator justice saint",
+) | {"st": ""}
+"""Many a town begins with the one without a gender."""
+COMPANIES = words("motors electric mills dynamics foods")
+"""What follows `General` in their names."""
 FIRST_NAMES = _genders(
     "john james william george charles henry thomas robert edward joseph david michael richard peter paul "
     "frank jack tom jim bob bill sam ben harry fred arthur albert walter alfred philip daniel andrew "
@@ -36,12 +38,12 @@ FIRST_NAMES = _genders(
     "beth meg heidi ingrid",
 )
 TIMES = words(
-    "january february march july september october november december monday tuesday wednesday thursday "
-    "friday saturday sunday christmas easter whitsun whitsuntide pentecost michaelmas lent thanksgiving "
-    "halloween passover ramadan"
+    "january february july september october november december monday tuesday wednesday thursday friday "
+    "saturday sunday christmas easter whitsun whitsuntide pentecost michaelmas lent thanksgiving halloween "
+    "passover ramadan"
 )
-TIMES_OR_NAMES = words("april june august")
-"""Months that may be a part of somebody's name."""
+"""Without the months that people are called, too."""
+BEFORE_TIMES = words("good palm ash whit black")
 NOUNS = _genders(
     "man boy father son brother husband uncle nephew grandfather gentleman lord king prince duke lad guy "
     "fellow actor waiter monk priest sir papa dad daddy squire baron widower",

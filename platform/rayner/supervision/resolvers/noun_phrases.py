@@ -16,11 +16,13 @@ from rayner.supervision.pronouns import PRONOUNS, Agreement, is_pronoun
 from rayner.supervision.resolvers import lexicon
 from rayner.supervision.resolvers.quotations import quotations
 
-_NUMBERED = lexicon.words(
-    "chapter part book volume act scene section phase type class war henry charles james edward george "
-    "richard william elizabeth francis frederick louis philip napoleon nicholas alexander leopold wilhelm"
+_NUMBERED = lexicon.words("chapter part book volume act scene section phase type class war")
+"""What a Roman number follows, where it has a capital."""
+_RULERS = lexicon.words(
+    "henry charles james edward george richard william elizabeth francis frederick louis philip napoleon "
+    "nicholas alexander leopold wilhelm"
 )
-"""What a Roman number follows. After other names `I` is mostly who tells, as in `they told Mary I left`."""
+"""Whom a Roman number follows. Before another word `I` is mostly who tells: `they told George I left`."""
 _BEFORE_A_MINE = lexicon.words(
     "the a an each every another my your his our their gold silver copper iron coal salt diamond"
 )
@@ -141,8 +143,14 @@ def _pronouns(tokens: Tokens) -> Iterator[Found]:
 def _is_pronoun(tokens: Tokens, place: int) -> bool:
     text, before = tokens.texts[place], tokens.texts[place - 1] if place else ""
     if text in ("I", "i"):
-        return text == "I" and not (_is_capitalized(before) and before.lower() in _NUMBERED)
+        return text == "I" and not (_is_capitalized(before) and _is_number(tokens, place))
     return is_pronoun(text) and not (text.lower() == "mine" and before.lower() in _BEFORE_A_MINE)
+
+
+def _is_number(tokens: Tokens, place: int) -> bool:
+    before, following = tokens.lower[place - 1], "".join(tokens.lower[place + 1 : place + 2])
+    is_last = not following[:1].isalnum() or following == "of"
+    return before in _NUMBERED or (before in _RULERS and is_last)
 
 
 def _says_nothing(tokens: Tokens, place: int) -> bool:
@@ -193,10 +201,10 @@ def _next_part(tokens: Tokens, place: int) -> int | None:
 def _of_name(tokens: Tokens, first: int, last: int) -> Agreement:
     words = tokens.lower[first : last + 1]
     genders = [lexicon.TITLES.get(word) or lexicon.FIRST_NAMES.get(word) for word in words]
-    is_saint = words[0].removesuffix(".") in ("st", "saint")
-    gender = None if is_saint else next(filter(None, genders), None)
-    is_time = words[-1] in lexicon.TIMES or (len(words) == 1 and words[0] in lexicon.TIMES_OR_NAMES)
-    if gender is None and is_time:
+    is_company = words[0] == "general" and words[1:2] and words[1] in lexicon.COMPANIES
+    is_unknown = is_company or words[0].removesuffix(".") == "st"
+    gender = None if is_unknown else next(filter(None, genders), None)
+    if words[-1] in lexicon.TIMES and set(words) <= lexicon.TIMES | lexicon.BEFORE_TIMES:
         return Agreement(3, False, "n")
     return Agreement(3, None if gender is None else False, gender)
 
@@ -214,13 +222,14 @@ def _phrase(tokens: Tokens, place: int, name_at: dict[int, Found]) -> Found | No
     end = start
     while end < len(tokens) and end - start < _MOST_WORDS and _goes_on(tokens, place, start, end):
         end += 1
-    # `the U.S.` is a name, of which a phrase would have the first letter alone.
-    is_initial = _is_capitalized(tokens.texts[end - 1]) and len(tokens.texts[end - 1]) == 1
+    # `the U.S.` is a name, of which a phrase would have the first letter alone; `the vitamin C.` is none.
+    is_initial = end - start == 1 and _is_capitalized(tokens.texts[start]) and len(tokens.texts[start]) == 1
     if end == start or (is_initial and tokens.texts[end : end + 1] == ["."]):
         return None
     agreement = _of_phrase(tokens, end - 1)
-    # As in `she said that patients died`, where it is a conjunction.
-    if determiner == "that" and (agreement.plural or _is_capitalized(tokens.texts[start])):
+    # As in `she said that patients died`, where it is a conjunction, and seldom has a capital.
+    is_name = _is_capitalized(tokens.texts[start]) and _is_capitalized(tokens.texts[end - 1])
+    if tokens.texts[place] == "that" and (agreement.plural or is_name):
         return None
     return Found(place, end - 1, end - 1, "phrase", agreement, determiner)
 

@@ -24,6 +24,14 @@ MOST_BACK = 500
 _MOST_PARTS = 8
 _OBJECTS = frozenset(["him", "her", "them"])
 """Not `it`, which is a subject as often: `the bank said it failed`."""
+_AFTER_HER = lexicon.words(
+    "and but or as when while if that because before after in on at to from with by for of off up"
+)
+"""Words before which `her` is no possessive."""
+_CLAUSES = lexicon.words(
+    "and but or so yet that when while if because as though although since before after until then"
+)
+"""What a clause begins with, before its subject."""
 
 
 @dataclass(slots=True)
@@ -177,22 +185,32 @@ def _by_agreement(entities: _Entities, mention: Found) -> _Entity | None:
     tokens = entities.tokens
     sentence, family = tokens.sentence[mention.first], PRONOUNS[tokens.lower[mention.first]]
     reach = 0 if tokens.lower[mention.first] in REFLEXIVE else PRONOUN_SENTENCES
-    # A possessive is in a phrase that begins with it, which is the mention before.
-    is_possessive = any(other.first == mention.first for other, _ in entities.recent[-1:])
-    is_object = tokens.lower[mention.first] in _OBJECTS and not is_possessive
     best: tuple[int, bool, int, int] | None = None
     chosen = None
+    same_sentence = entities.back(entities.recent, mention, 0)
+    subjects = {entity.number for other, entity in same_sentence if _is_subject_of(tokens, other, mention)}
     for other, entity in entities.back(entities.recent, mention, reach):
         back = sentence - tokens.sentence[other.first]
         if best is not None and back > best[0]:
             break
-        is_subject = is_object and not back and other.last == mention.first - 2
-        if _agree(entity, mention) and not is_subject:
+        if _agree(entity, mention) and entity.number not in subjects:
             same = other.kind == "pronoun" and PRONOUNS[tokens.lower[other.first]] == family
             rank = back, not same, other.first, entity.number
             if best is None or rank < best:
                 best, chosen = rank, entity
     return chosen
+
+
+def _is_subject_of(tokens: Tokens, other: Found, mention: Found) -> bool:
+    """Whether one word parts a mention that begins a clause from an object."""
+    place, word = mention.first, tokens.lower[mention.first]
+    if word not in _OBJECTS or other.last != place - 2:
+        return False
+    following, before = "".join(tokens.lower[place + 1 : place + 2]), other.first - 1
+    is_object = word != "her" or not following[:1].isalnum() or following in _AFTER_HER
+    begins = tokens.begins_sentence(other.first) or tokens.lower[before] in _CLAUSES
+    is_parted = not (tokens.lower[before][0].isalnum() or tokens.is_possessive(before))
+    return is_object and (begins or is_parted)
 
 
 def _speaker(tokens: Tokens, pronoun: Found) -> tuple[Agreement, int]:
