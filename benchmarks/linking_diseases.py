@@ -4,11 +4,12 @@
 
 Goes on where it was cut off; --table prints what is finished.
 
-Five folds of the training documents of NCBI-disease and BC5CDR (diseases), linked to MEDIC with an index of
-the names and of the mentions of the other folds, both sides combined as held-out mentions say. Each fold's
+Folds of the training documents of NCBI-disease and BC5CDR (diseases), linked to MEDIC with an index of the
+names and of the mentions of the other folds, both sides combined as held-out mentions say. Each fold's
 standardizer is trained by the corpus's recipe on the mentions of the other folds, abbreviations by their long
-forms. A mention is unseen if its string is none of these and no name, ignoring case. Top 1: the answer is one
-of the right entities. Gains are over the untrained encoder, asked the same strings, both with n-grams.
+forms. A mention is unseen if its string is no name and no mention of the other folds, ignoring case: as it is
+written, and "unknown" where its long form is none either. Top 1: all that is answered is right. Gains are
+over the untrained encoder, asked the same strings, both with n-grams.
 """
 
 from __future__ import annotations
@@ -39,12 +40,13 @@ from benchmarks.linking_in_documents import (
     untrained,
 )
 from benchmarks.linking_material import Material, remembering
-from benchmarks.linking_results import changes_of, recipe_of, train_fold
-from benchmarks.linking_runs import FIGURES, Run
+from benchmarks.linking_results import changes_of, recipe_of, refuse_others, settings_of, train_fold
+from benchmarks.linking_runs import FIGURES, SETTINGS, Run
 from benchmarks.results_page import table as tables
 from benchmarks.unseen_mentions import Fold
 from rayner.data.entity_ids import entity_of_id
 from rayner.data.mention_strings import MentionString
+from rayner.data.mention_strings import fold as folded
 from rayner.data.schema import Entity
 from rayner.tasks.checkpoint import load_checkpoint
 from rayner.tasks.standardizer.strings import load_entity_strings
@@ -54,6 +56,7 @@ Kind = Literal["written", "explained"]
 KINDS: dict[Kind, str] = {"written": "as written", "explained": "long forms"}
 BASE = "untrained"
 ENCODERS = ("-", BASE, "trained")
+PARTED = "\n\n"
 
 
 def mentions_of(asked: Sequence[Asked], entities: Sequence[Entity], kind: Kind) -> list[MentionString]:
@@ -77,7 +80,7 @@ def train(run: Run, runs: Path, asked: Sequence[Asked], material: Material, chan
         return 0
     if status := train_fold(run, runs, material, changes_of(run, runs, changes)):
         return status
-    loaded = load_checkpoint(run.training(runs) / "best")
+    loaded = load_checkpoint(run.training(runs) / "best", precision="float32")
     assert isinstance(loaded.task, StandardizerTask)
     task = StandardizerTask(recipe_of(run))
     encoders = {
@@ -88,6 +91,8 @@ def train(run: Run, runs: Path, asked: Sequence[Asked], material: Material, chan
     test, learned, unseen = split(run.fold, asked, material.entities)
     found: dict[str, Any] = {"unseen": unseen, "document": [one.document for one in test]}
     found["explained"] = [one.written != one.explained for one in test]
+    found["unknown"] = unknown(test, learned, material.entities)
+    found[SETTINGS] = settings_of(run, changes).model_dump(mode="json")
     entity_of = entity_of_id(material.entities)
     gold = [{entity_of(id_) or id_ for id_ in one.entity_ids} for one in test]
     for kind in KINDS:
@@ -102,12 +107,21 @@ def train(run: Run, runs: Path, asked: Sequence[Asked], material: Material, chan
     return 0
 
 
+def unknown(test: Sequence[Asked], learned: Sequence[Asked], entities: Sequence[Entity]) -> list[bool]:
+    """Whether neither the string of a mention nor its long form is a name or a learned string."""
+    known = {folded(name) for entity in entities for name in (entity.name, *entity.aliases)}
+    known |= {folded(text) for one in learned for text in (one.written, one.explained)}
+    return [known.isdisjoint(map(folded, (one.written, one.explained))) for one in test]
+
+
 def rows(of_folds: Sequence[Mapping[str, list]]) -> list[dict[str, Any]]:
     """A row for each group of mentions, kind of strings and encoder."""
-    columns = {name: np.concatenate([of[name] for of in of_folds]) for name in of_folds[0]}
+    names = [name for name in of_folds[0] if name != SETTINGS]
+    columns = {name: np.concatenate([of[name] for of in of_folds]) for name in names}
     unseen = columns["unseen"].astype(bool)
     groups = {"all": np.ones(len(unseen), bool), "unseen": unseen}
     groups["unseen, explained"] = unseen & columns["explained"].astype(bool)
+    groups["unknown"] = columns["unknown"].astype(bool)
     table = []
     for group, mask in groups.items():
         for kind, strings in KINDS.items():
@@ -144,6 +158,7 @@ def main() -> None:
     torch.set_num_threads(1)
     runs, changes = options.runs.resolve(), [f"training.precision={options.precision}"]
     planned = [Run(corpus, fold, options.seed) for corpus in options.only for fold in options.folds]
+    refuse_others(planned, runs, changes)
     failed: list[Run] = []
     if not options.table:
         runs.mkdir(parents=True, exist_ok=True)
@@ -170,7 +185,7 @@ def main() -> None:
             title="Linking: diseases in their documents to MEDIC",
             section="Linking",
             task="standardizer",
-            conditions=" ".join(str(__doc__).split("\n\n")[3].split()),
+            conditions=f"{' '.join(str(__doc__).split(PARTED)[3].split())} {folds_of(finished)}",
             precision=precision_of(run.training(runs) for run in finished),
             seeds=(options.seed,),
             uncertainty="Intervals of gains are of 95 %, over documents, paired mention by mention.",
@@ -180,6 +195,12 @@ def main() -> None:
     for run in failed:
         print(f"failed: see {run.out(runs) / 'train.log'}", file=sys.stderr)
     sys.exit(1 if failed else 0)
+
+
+def folds_of(finished: Sequence[Run]) -> str:
+    """How many of the folds there are, where they are not all."""
+    found = {corpus: sum(run.corpus == corpus for run in finished) for corpus in CORPORA}
+    return "; ".join(f"{corpus}: {count} of {FOLDS} folds" for corpus, count in found.items()) + "."
 
 
 def train_all(planned: Sequence[Run], runs: Path, changes: Sequence[str], parallel: int) -> list[Run]:

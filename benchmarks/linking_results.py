@@ -98,6 +98,15 @@ def changed_since(run: Run, runs: Path, changes: Sequence[str]) -> list[str]:
     return changed_keys(parse_recipe(found[SETTINGS], str(file)), settings_of(run, changes))
 
 
+def refuse_others(planned: Sequence[Run], runs: Path, changes: Sequence[str]) -> None:
+    """Exit with 2 where finished runs were trained otherwise."""
+    if changed := {run: keys for run in planned if (keys := changed_since(run, runs, changes))}:
+        for run, keys in changed.items():
+            what = f"was trained with another {', another '.join(keys)}"
+            print(f"{run.out(runs)}: {what}; remove it, name another --runs, or --set them", file=sys.stderr)
+        sys.exit(2)
+
+
 def train(run: Run, runs: Path, material: Material, changes: Sequence[str]) -> int:
     """Train, or go on with, a run in a process of its own, and ask the held-out mentions; the exit status."""
     out = run.out(runs)
@@ -248,11 +257,7 @@ def main() -> None:
         for seed in options.seeds
         for fold in (options.folds or range(TRIALS[corpus]))
     ]
-    if changed := {run: keys for run in planned if (keys := changed_since(run, runs, options.set))}:
-        for run, keys in changed.items():
-            what = f"was trained with another {', another '.join(keys)}"
-            print(f"{run.out(runs)}: {what}; remove it, name another --runs, or --set them", file=sys.stderr)
-        sys.exit(2)
+    refuse_others(planned, runs, options.set)
     failed = []
     if not options.table:
         torch.set_num_threads(1)

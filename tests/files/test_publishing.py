@@ -329,8 +329,18 @@ def test_what_a_command_would_hide_is_refused_and_what_lies_beside_it_is_told(
     assert local(out / "last/model").read_text() == "Charles"
 
 
-def test_what_other_tools_put_there_is_taken_up_whole(storage: Storage) -> None:
-    for name in ("1/a", "2/a", "2/b c"):
+def test_a_folder_below_with_a_manifest_of_its_own_hides_nothing(storage: Storage) -> None:
+    published("above/runs/first")
+    with worked_on(Path(uri("above")), "works") as (folder, _):
+        write(folder, {"own.txt": "Charles"})
+    assert local(uri("above/runs/first/a.txt")).exists()
+    assert local(uri("above/own.txt")).read_text() == "Charles"
+
+
+def test_what_other_tools_put_there_is_taken_up_whole(
+    storage: Storage, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("1/a", "2/a", "2/b c", "corpus/x"):
         obstore.put(storage.store(), f"taken-up/{name}", name.encode())
     obstore.put(storage.store(), "taken-up/_objects/1/x", b"half")
     found = {name: name for name in ("1/a", "2/a", "2/b c")}
@@ -341,16 +351,20 @@ def test_what_other_tools_put_there_is_taken_up_whole(storage: Storage) -> None:
         return "403" if method == "PUT" and path.endswith("/_manifest.json") else None
 
     storage.fault = fault
-    with pytest.raises(InputError, match="denied"), worked_on(out, "works", takes_up=True):
+    with pytest.raises(InputError, match="denied"), worked_on(out, "works", takes_up=str.isdigit):
         raise AssertionError("it began to work")
     storage.works()
     assert local(out / "2/b c").read_text() == "2/b c"
-    with worked_on(out, "works", takes_up=True) as (folder, _):
+    with worked_on(out, "works", takes_up=str.isdigit) as (folder, _):
         assert read(folder) == found
         # From the beginning: who reads it meanwhile, or after a kill, finds all of it.
         assert read(local(out)) == found
         write(folder, {"3/a": "3/a"})
     assert read(local(out)) == {**found, "3/a": "3/a"}
+    # What is not the command's own stays apart, also where it changes later.
+    assert "by its own name alone from now on: corpus" in caplog.text
+    obstore.put(storage.store(), "taken-up/corpus/y", b"later")
+    assert read(local(out / "corpus")) == {"x": "corpus/x", "y": "later"}
 
 
 def test_a_file_is_not_written_where_a_folder_lies(storage: Storage) -> None:

@@ -45,9 +45,9 @@ def test_a_file_takes_its_place_when_all_went_well(tmp_path: Path) -> None:
 
 @pytest.fixture
 def room() -> Iterator[Callable[[int], None]]:
-    """Sets how many bytes a file may have, as on a disk that is almost full."""
+    """Sets how many bytes a file may have, as on a disk that is almost full; 0: as many as before."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size or before[0], before[1]))
     resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
@@ -59,7 +59,7 @@ def test_lines_for_which_there_is_no_room_are_told_of_the_output(
     room(1000)
     with pytest.raises(InputError) as raised:
         write_lines(out, lines)
-    room(resource.RLIM_INFINITY)
+    room(0)
     assert str(raised.value).startswith(f"--out {out}: cannot be written (File too large)")
 
     def of_the_input() -> Iterator[str]:

@@ -13,12 +13,12 @@ import pytest
 from rayner.data.schema import Document
 from rayner.data.writers import write_jsonl
 from rayner.errors import InputError, RecipeError
+from rayner.files.working import write_lines
 from rayner.runtime.corpora.context_pairs import Generated, contexts
 from rayner.runtime.corpora.convert import convert, label
 from rayner.runtime.corpora.rank import rank
 from rayner.runtime.corpora.resolve import resolve_texts
 from rayner.runtime.linking import indexes
-from rayner.runtime.linking.standardize import _write
 from rayner.runtime.run_folder import check_apart, comparable
 from rayner.runtime.training.train import train
 from tests.runtime.training.toy_task import toy_recipe
@@ -140,13 +140,13 @@ def test_the_lock_of_another_command_gives_no_folder_to_a_training(tmp_path: Pat
 
 
 def test_an_error_of_reading_is_not_told_of_the_output(tmp_path: Path) -> None:
-    def rows() -> Iterator[dict[str, Any]]:
-        yield {"line": 1}
+    def lines() -> Iterator[str]:
+        yield "1"
         raise OSError(errno.EIO, "Input/output error", "mentions.tsv")
 
     with pytest.raises(OSError, match=r"mentions\.tsv"):
-        _write(rows(), tmp_path / "answers.jsonl")
+        write_lines(tmp_path / "answers.jsonl", lines())
     assert not list(tmp_path.iterdir())
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match=r"--out .*cannot be written"):
-        _write(iter([{"line": 1}]), tmp_path / "file/answers.jsonl")
+        write_lines(tmp_path / "file/answers.jsonl", ["1"])

@@ -33,7 +33,7 @@ Trials = Annotated[
 ]
 Search = Annotated[
     Literal["grid", "random", "optuna"] | None,
-    typer.Option(help="What proposes settings; if unset, as the space recommends, else random."),
+    typer.Option(help="What proposes settings; if unset, as the space says, or optuna for several metrics."),
 ]
 Scheduler = Annotated[
     Literal["none", "asha", "halving"] | None,

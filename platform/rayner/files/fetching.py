@@ -81,10 +81,15 @@ def is_there(path: str | os.PathLike[str]) -> bool:
         raise InputError(os.fspath(path), os.strerror(errno.ENAMETOOLONG), "correct the path") from None
 
 
-def copy_some(uri: str, folder: Path, wanted: Callable[[str], bool]) -> dict[str, Entry]:
+def copy_some(
+    uri: str, folder: Path, wanted: Callable[[str], bool], passing_in: Path | None = None
+) -> dict[str, Entry]:
     """Have some files of the folder at a URI, by their names, in a folder here, as they are now; no copy is
     kept for others who read them, and none comes where nothing is. For who has used the storage before.
     Returns all that is there, by name.
+
+    Args:
+        passing_in: a folder with room for all of it meanwhile; the system's own if None.
 
     Raises:
         InputError, StorageError: as `local`.
@@ -92,8 +97,7 @@ def copy_some(uri: str, folder: Path, wanted: Callable[[str], bool]) -> dict[str
 
     def copy(place: Place, found: Found) -> dict[str, Entry]:
         entries = {name: entry for name, entry in found.entries.items() if wanted(name)}
-        local_root().mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(dir=local_root()) as passing:
+        with TemporaryDirectory(dir=passing_in) as passing:
             for name, kept in objects_of(found.base, entries, Path(passing)).items():
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 with whole_file(folder / name) as path:
@@ -193,7 +197,7 @@ def what_is_at(place: Place, worked: bool = False) -> Found | None:
     return _repeated(lambda: _look(place), place, worked)
 
 
-def _look(place: Place) -> Found | None:
+def _look(place: Place, again: bool = True) -> Found | None:
     info = place.info()
     if info.type == fs.FileType.File:
         folder = place.at(place.path.rpartition("/")[0])
@@ -206,9 +210,9 @@ def _look(place: Place) -> Found | None:
             return Found(base, entries, rest in manifest.files, manifest.write) if entries else None
     start = place.path.rstrip("/") + "/"
     files = {one.path.removeprefix(start): one for one in place.files(recursive=True)}
-    if MANIFEST in files:
+    if files.pop(MANIFEST, None) is not None and again:
         # It was written since it was looked for.
-        return _look(place)
+        return _look(place, again=False)
     _check_names(files, place)
     entries = {name: _plain(name, one, place) for name, one in files.items()}
     return Found(place, entries, is_file=False) if entries else None

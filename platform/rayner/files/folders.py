@@ -16,7 +16,8 @@ from pathlib import Path
 from rayner.errors import InputError, storage_error
 from rayner.files.whole import make_folder
 
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+"""Numbers of errors for which there is no room."""
 _TOLD_FULL = re.compile(r"No space left|^\d+ requested and \d+ written$")
 
 
@@ -95,7 +96,7 @@ def _beside(folder: Path, stage: str) -> Path:
 def _is_full(error: BaseException) -> bool:
     # safetensors reports the system's error as text, NumPy how much of an array was written.
     is_told = _TOLD_FULL.search(str(error)) is not None
-    return is_told or (isinstance(error, OSError) and error.errno in _FULL)
+    return is_told or (isinstance(error, OSError) and error.errno in FULL)
 
 
 def flush_folder(folder: Path) -> None:

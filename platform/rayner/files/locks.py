@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from rayner.errors import InputError, RaynerError, StorageError
+from rayner.files.folders import FULL
 
 LOCK = ".lock"
 """The file that is locked, in a folder in which one process at a time writes."""
@@ -53,7 +54,11 @@ def _told_of(folder: Path) -> Generator[None]:
     try:
         yield
     except OSError as error:
-        what = f"cannot be written to ({error.strerror or error})"
+        reason = error.strerror or str(error)
+        if error.errno in FULL:
+            what = f"there is no room on this machine to write its lock ({reason})"
+            raise InputError(str(folder), what, "free some space") from None
+        what = f"cannot be written to ({reason})"
         raise InputError(str(folder), what, "name a folder that can be") from None
 
 

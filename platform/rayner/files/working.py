@@ -17,7 +17,7 @@ from typing import Any
 from rayner.errors import InputError, RaynerError, StorageError
 from rayner.files.fetching import Found, copy_some, storage_failure, what_is_at
 from rayner.files.locks import LOCK, locked
-from rayner.files.manifests import OBJECTS
+from rayner.files.manifests import MANIFEST, OBJECTS
 from rayner.files.places import place_of
 from rayner.files.publishing import Publication, TakenOverError
 from rayner.files.uris import uri_of
@@ -36,7 +36,7 @@ def worked_on(
     seconds: float = 0,
     keeps: bool = True,
     written: Collection[str] | None = None,
-    takes_up: bool = False,
+    takes_up: Callable[[str], bool] | None = None,
 ) -> Generator[tuple[Path, Publication | None]]:
     """The folder to work in for an `--out`, and what puts it in place where that is a URI.
 
@@ -49,7 +49,7 @@ def worked_on(
         keeps: whether what is put in place stays on this machine, too.
         written: the names in `out` that the work writes; None is all. Where one of them lies at the URI that
             no command put in place, it would be hidden, and the place is refused.
-        takes_up: whether what lies there so is worked on, and put in place, instead.
+        takes_up: which names are worked on, and put in place, instead, where they lie there so.
 
     Raises:
         InputError, StorageError: at a URI, as `check_no_file`; or of what would be hidden.
@@ -60,11 +60,13 @@ def worked_on(
         return
     publication = Publication(uri)
     plain = _plain_names(check_no_file(uri))
-    if not takes_up:
+    if takes_up is None:
         _check_hidden(uri, plain, written)
+    else:
+        _check_hidden(uri, {name for name in plain if not takes_up(name)}, ())
     with named_by_uri(publication), locked(publication.folder.parent / LOCK, doing, seconds):
-        if takes_up and plain:
-            _take_up(publication)
+        if takes_up is not None and any(map(takes_up, plain)):
+            _take_up(publication, takes_up)
         publication.open(fresh)
         try:
             yield publication.folder, publication
@@ -78,8 +80,10 @@ def _plain_names(found: Found | None) -> set[str]:
     """The names in a folder at a URI that no command put in place."""
     if found is None or found.write is not None:
         return set()
+    # A folder below with a manifest of its own stays readable by it.
+    apart = tuple(name.removesuffix(MANIFEST) for name in found.entries if name.endswith(f"/{MANIFEST}"))
     # What a writer has left that was killed before its first manifest is its own.
-    return {name.partition("/")[0] for name in found.entries} - {OBJECTS}
+    return {name.partition("/")[0] for name in found.entries if not name.startswith(apart)} - {OBJECTS}
 
 
 def _check_hidden(uri: str, plain: set[str], written: Collection[str] | None) -> None:
@@ -92,11 +96,12 @@ def _check_hidden(uri: str, plain: set[str], written: Collection[str] | None) ->
         log.warning("%s: what else lies there is read by its own name alone from now on: %s", uri, names)
 
 
-def _take_up(publication: Publication) -> None:
+def _take_up(publication: Publication, takes_up: Callable[[str], bool]) -> None:
     """Put in place what other tools put at a URI; their objects stay."""
     shutil.rmtree(publication.folder, ignore_errors=True)
     publication.folder.mkdir(parents=True)
-    copy_some(publication.uri, publication.folder, lambda name: not name.startswith(f"{OBJECTS}/"))
+    folder = publication.folder
+    copy_some(publication.uri, folder, lambda name: takes_up(name.partition("/")[0]), passing_in=folder)
     publication.put_first(publication.folder)
     log.warning("%s: was put there by other tools; their objects are not read any more", publication.uri)
 

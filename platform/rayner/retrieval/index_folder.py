@@ -102,6 +102,11 @@ def open_index(folder: Path) -> EntityIndex:
     return _last(folder, lambda path: read_files(path, int(path.name)))
 
 
+def is_version(name: str) -> bool:
+    """Whether a folder of this name is a version of an index."""
+    return _VERSION.fullmatch(name) is not None
+
+
 def describe_index(folder: Path) -> dict[str, Any]:
     """What the manifest of the last version says, with `version`; no other file is read.
 

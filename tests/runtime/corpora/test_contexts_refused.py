@@ -91,8 +91,20 @@ def test_contexts_that_are_left_out_take_no_place_of_others(tmp_path: Path, labe
     result = labelled(gains, [tmp_path / "other.jsonl"])
     assert relevant_in(tmp_path / "out") == [("Ada is a poet.", True), ("It snowed.", False)]
     assert result["left_out"] == 3
-    assert result["counts"] == {"contexts": 5, "contexts left out": 3, "not relevant": 1, "relevant": 1}
+    counts = {"contexts": 5, "not relevant": 1, "not relevant left out": 3, "relevant": 1}
+    assert result["counts"] == counts
     assert json.loads((tmp_path / "out/counts.json").read_text())["left_out_by_text"] == {"other": 3}
+
+
+@pytest.mark.parametrize(
+    ("gain", "hint"), [(0.0, "learns from contexts of both kinds"), (1.0, "--leave-out has what would make")]
+)
+def test_leave_out_is_to_blame_only_where_it_took_all_of_a_kind(
+    tmp_path: Path, labelled: Any, gain: float, hint: str
+) -> None:
+    write_jsonl([Document("other", "It rained.")], tmp_path / "other.jsonl")
+    with pytest.raises(CorpusError, match=hint):
+        labelled([("It rained.", gain), ("It snowed.", 0.0)], [tmp_path / "other.jsonl"])
 
 
 def test_what_a_text_repeats_is_no_row_of_both_kinds(tmp_path: Path, labelled: Any) -> None:

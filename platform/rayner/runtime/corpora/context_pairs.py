@@ -158,7 +158,10 @@ def _why_no_row(
     told = ", ".join(f"{k} {v}" for k, v in shown["counts"].items())
     endpoint = source.endpoint if isinstance(source, Generated) else None
     hint = "name a corpus whose sentences have mentions"
-    if counts["contexts left out"] or (shown["left_out"] and not counts["requests"]):
+    kinds = ("relevant", "not relevant")
+    is_lost = any(counts[f"{kind} left out"] and not counts[kind] for kind in kinds)
+    nothing_asked = shown["left_out"] and not (counts["requests"] or counts["contexts"])
+    if is_lost or nothing_asked or counts["contexts left out"]:
         hint = "--leave-out has what would make rows: name other texts"
     elif counts["contexts"]:
         hint = "a ranker learns from contexts of both kinds: give more texts, or another --minimum-gain"

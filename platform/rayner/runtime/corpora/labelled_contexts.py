@@ -94,7 +94,10 @@ def labelled_rows(
     others = [row for row in rows if not row.relevant]
     counts["contexts"] = len(gains)
     counts["relevant"], counts["not relevant"] = len(helpful), len(others)
-    counts["unclear"], counts["contexts left out"] = len(gains) - len(clear), len(clear) - len(rows)
+    counts["unclear"] = len(gains) - len(clear)
+    found = sum(row.relevant for row in clear)
+    counts["relevant left out"] = found - len(helpful)
+    counts["not relevant left out"] = len(clear) - found - len(others)
     return [*_balanced(helpful, others, seed), *_balanced(others, helpful, seed)], left_out
 
 

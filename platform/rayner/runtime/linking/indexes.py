@@ -25,6 +25,7 @@ from rayner.retrieval.index_folder import (
     build_into,
     check_target,
     describe_index,
+    is_version,
     open_index,
     remove_entities,
 )
@@ -85,7 +86,7 @@ def build(
     named = [str(path) for path in mentions]
     entities = with_mentions_of(base, named, recipe.mentions, "--mentions") if named else base.entities
     # What cannot be read must not stop who writes at a URI.
-    with worked_on(out, DOING, takes_up=True) as (folder, _):
+    with worked_on(out, DOING, takes_up=is_version) as (folder, _):
         make = partial(build_index, entities, encode, settings, recipe.loss.learned_distance)
         index = build_into(folder, make, origin_of(checkpoint, recipe))
     found = search_of(index)
@@ -138,7 +139,7 @@ def add(
     base = read_knowledge_base(paths, format, columns, known["settings"]["max_aliases"])
     # Also before another process that writes at a URI is stopped.
     check_added(open_index(index), base.entities)
-    with worked_on(index, DOING, takes_up=True) as (place, _):
+    with worked_on(index, DOING, takes_up=is_version) as (place, _):
         # Another one may have built it with another checkpoint meanwhile.
         changed = add_entities(
             place, base.entities, encode, lambda found: check_origin(found.origin, origin, index)
@@ -170,7 +171,7 @@ def remove(index: Path, entity_ids: Collection[str]) -> dict[str, Any]:
         raise KnowledgeBaseError("rayner index remove", "no entity named", "name the ids to remove")
     # Also before a place without an index is written to, and who writes at a URI is stopped.
     kept_without(open_index(index), ids)
-    with worked_on(index, DOING, takes_up=True) as (folder, _):
+    with worked_on(index, DOING, takes_up=is_version) as (folder, _):
         changed = remove_entities(folder, ids)
     return {
         "index": uri_of(index) or str(index),

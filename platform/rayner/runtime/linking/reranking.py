@@ -131,6 +131,8 @@ def add_reranker(
         worked_on(out, DOING, fresh=True) as (place, _),
         locked(place / LOCK, DOING) if uri_of(out) is None else nullcontext(),
     ):
+        # It may have become something else while the ranker was fetched.
+        _check_place(place)
         # What is saved must not be rounded.
         task, model = load_standardizer(checkpoint, precision="float32")
         task.precision = choose(precision, model).precision
