@@ -105,6 +105,7 @@ def test_leave_out_is_to_blame_only_where_it_took_all_of_a_kind(
     write_jsonl([Document("other", "It rained.")], tmp_path / "other.jsonl")
     with pytest.raises(CorpusError, match=hint):
         labelled([("It rained.", gain), ("It snowed.", 0.0)], [tmp_path / "other.jsonl"])
+    assert not (tmp_path / "out/rows.jsonl").exists()
 
 
 def test_what_a_text_repeats_is_no_row_of_both_kinds(tmp_path: Path, labelled: Any) -> None:

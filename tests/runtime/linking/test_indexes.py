@@ -172,6 +172,7 @@ def test_an_index_that_is_written_is_refused_before_names_are_encoded(
         pytest.raises(InputError, match=r"another process \(.*\) writes this index"),
     ):
         build(trained, [base], tmp_path / "index")
+    assert [path.name for path in (tmp_path / "index").iterdir()] == [LOCK]
 
 
 def test_a_checkpoint_that_moved(base: Path, tmp_path: Path) -> None:

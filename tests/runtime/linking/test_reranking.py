@@ -242,6 +242,7 @@ def test_one_process_at_a_time_works_in_a_folder(
         pytest.raises(InputError, match=r"another process \(.*\) adds a re-ranker in this folder"),
     ):
         add_reranker(places.standardizer, places.ranker, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [LOCK]
 
 
 def test_candidates_take_a_standardizer(places: Places, capsys: pytest.CaptureFixture[str]) -> None:
