@@ -60,7 +60,7 @@ def test_lines_for_which_there_is_no_room_are_told_of_the_output(
     with pytest.raises(InputError) as raised:
         write_lines(out, lines)
     room(0)
-    assert str(raised.value).startswith(f"--out {out}: cannot be written (File too large)")
+    assert str(raised.value).startswith(f"--out {out}: there is no room to write it (File too large)")
 
     def of_the_input() -> Iterator[str]:
         yield "one"

@@ -6,7 +6,6 @@ is complete. Then the old one makes way. `settle_folder` finishes what a killed 
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import shutil
@@ -14,10 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rayner.errors import InputError, storage_error
-from rayner.files.whole import make_folder
+from rayner.files.whole import FULL, make_folder
 
-FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-"""Numbers of errors for which there is no room."""
 _TOLD_FULL = re.compile(r"No space left|^\d+ requested and \d+ written$")
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from rayner.errors import InputError, RaynerError, StorageError
-from rayner.files.folders import FULL
+from rayner.files.whole import told_of
 
 LOCK = ".lock"
 """The file that is locked, in a folder in which one process at a time writes."""
@@ -37,29 +37,16 @@ def locked(path: Path, doing: str, seconds: float = 0) -> Generator[None]:
         RaynerError: another process has held it all the time.
         StorageError: the file system gives no locks.
     """
-    with _told_of(path.parent):
+    with told_of(path.parent, "name a folder that can be"):
         path.parent.mkdir(parents=True, exist_ok=True)
         opened = path.open("a+", encoding="utf-8")
     with opened as file:
         _take(file, path, doing, seconds)
-        with _told_of(path.parent):
+        with told_of(path.parent, "name a folder that can be"):
             os.ftruncate(file.fileno(), 0)
             # At once: what the file kept to write later would fail again when it is closed.
             os.write(file.fileno(), this_process().encode())
         yield
-
-
-@contextlib.contextmanager
-def _told_of(folder: Path) -> Generator[None]:
-    try:
-        yield
-    except OSError as error:
-        reason = error.strerror or str(error)
-        if error.errno in FULL:
-            what = f"there is no room on this machine to write its lock ({reason})"
-            raise InputError(str(folder), what, "free some space") from None
-        what = f"cannot be written to ({reason})"
-        raise InputError(str(folder), what, "name a folder that can be") from None
 
 
 def this_process() -> str:

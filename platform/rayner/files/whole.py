@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
 import math
@@ -16,6 +17,8 @@ from typing import Any, TextIO
 
 from rayner.errors import InputError
 
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+"""Numbers of errors for which there is no room."""
 _PLACE_HINT = "name a place that can be written to"
 _PARTIAL = re.compile(r"\..+\.[0-9a-f]{16}\.partial")
 
@@ -49,6 +52,26 @@ def make_folder(folder: Path) -> None:
     except FileNotFoundError:
         # Folders above are no reason: in /proc the system answers so.
         raise InputError(str(folder), "no folder can be made there", _PLACE_HINT) from None
+
+
+@contextmanager
+def told_of(where: object, hint: str) -> Iterator[None]:
+    """Within it, what the system says of writing is told of a place.
+
+    Args:
+        hint: what to do where it cannot be written to at all.
+
+    Raises:
+        InputError: nothing can be written there.
+    """
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        if error.errno in FULL:
+            what = f"there is no room to write it ({reason})"
+            raise InputError(str(where), what, "free space on this machine") from None
+        raise InputError(str(where), f"cannot be written to ({reason})", hint) from None
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -21,7 +22,7 @@ from rayner.files.manifests import MANIFEST, OBJECTS
 from rayner.files.places import place_of
 from rayner.files.publishing import Publication, TakenOverError
 from rayner.files.uris import uri_of
-from rayner.files.whole import text_file
+from rayner.files.whole import text_file, told_of
 
 _SHOWN = 5
 
@@ -182,13 +183,14 @@ def write_lines(out: Path, lines: Iterable[str]) -> int:
         Exception: whatever making the lines raises.
     """
     written = 0
+    telling = partial(told_of, f"--out {out}", "name a file that can be")
     with ExitStack() as opened:
-        with _told_of(out):
+        with telling():
             file = opened.enter_context(text_file(opened.enter_context(file_at(out))))
         # What making a line raises is not of the output.
         for line in lines:
             try:
-                with _told_of(out):
+                with telling():
                     file.write(f"{line}\n")
             except InputError:
                 # What is left in the file cannot be written either.
@@ -196,18 +198,9 @@ def write_lines(out: Path, lines: Iterable[str]) -> int:
                     opened.__exit__(*sys.exc_info())
                 raise
             written += 1
-        with _told_of(out):
+        with telling():
             opened.close()
     return written
-
-
-@contextmanager
-def _told_of(out: Path) -> Generator[None]:
-    try:
-        yield
-    except OSError as error:
-        what = f"cannot be written ({error.strerror or error})"
-        raise InputError(f"--out {out}", what, "name a file that can be written") from None
 
 
 @contextmanager

@@ -5,8 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +14,7 @@ from pyarrow import fs
 from rayner.counted import counted
 from rayner.errors import InputError
 from rayner.files.places import Place
-from rayner.files.whole import is_partial
+from rayner.files.whole import is_partial, told_of
 from rayner.runtime.annotation.input_shards import (
     Addition,
     Source,
@@ -84,7 +83,7 @@ def begin(
     is_empty = SUMMARY not in entries and not output.finished_blocks()
     additions = None
     if fresh or not earlier or earlier == _REMOVED or (is_empty and earlier != wanted):
-        with _writing(output):
+        with told_of(f"--out {output.place.shown}", "name a folder that can be"):
             _remove(output, entries)
     else:
         known = _read_additions(output, FILES if of_work else INPUTS, is_done)
@@ -101,7 +100,7 @@ def begin(
             _keep_as_before(output, summary, additions[:-1])
         _forget_damaged(output)
     additions = additions or [addition(sources)]
-    with _writing(output):
+    with told_of(f"--out {output.place.shown}", "name a folder that can be"):
         output.place.drop_partials()
         for name in ("_jsonl", "_brat", WORK):
             output.place.below(name).drop_partials(recursive=True)
@@ -109,15 +108,6 @@ def begin(
         # Last: with them, all else is there.
         output.write_json(output.place.below(SETTINGS), wanted)
     return additions
-
-
-@contextmanager
-def _writing(output: Output) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        what = f"cannot be written to ({error.strerror or error})"
-        raise _refused(output, what, "name a folder that can be") from None
 
 
 def _refused(output: Output, what: str, hint: str) -> InputError:

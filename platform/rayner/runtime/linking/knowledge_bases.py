@@ -10,7 +10,7 @@ from typing import Any
 from rayner.data.knowledge_base_check import check_knowledge_base
 from rayner.data.knowledge_bases import Columns, check_suffix, read_knowledge_base, write_knowledge_base
 from rayner.errors import KnowledgeBaseError
-from rayner.files.whole import write_json_lines
+from rayner.files.whole import told_of, write_json_lines
 from rayner.files.working import check_no_folder, file_at
 from rayner.runtime.run_folder import comparable
 
@@ -47,14 +47,11 @@ def convert(
     base = read_knowledge_base(inputs, format, columns, max_aliases)
     if base.parents:
         base.ignored["parent"] += sum(map(len, base.parents.values()))
-    try:
+    with told_of(f"--out {out}", "name a file that can be"):
         with file_at(out) as path:
             write_knowledge_base(base.entities, path)
         with file_at(rejects) as path:
             write_json_lines(path, base.reject_rows())
-    except OSError as error:
-        what = error.strerror or str(error)
-        raise KnowledgeBaseError(f"--out {out}", what, "name a file that can be written") from None
     return base.counts()
 
 
