@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -60,12 +61,13 @@ def test_a_removal_that_is_killed_begins_anew(
     tmp_path: Path, given: Path, monkeypatch: pytest.MonkeyPatch, again: bool
 ) -> None:
     out = tmp_path / "out"
-    here(given, out, model=Capitals("old"), also=ALSO)
+    here(given, tmp_path / "old", model=Capitals("old"), also=ALSO)
     here(given, tmp_path / "whole", also=ALSO)
     wanted = content(tmp_path / "whole")
-    names = len(list(out.iterdir()))
+    names = len(list((tmp_path / "old").iterdir()))
     for stop in range(1, names + 1):
-        here(given, out, model=Capitals("old"), also=ALSO, fresh=True)
+        shutil.rmtree(out, ignore_errors=True)
+        shutil.copytree(tmp_path / "old", out)
         assert killed_at(monkeypatch, stop, lambda: here(given, out, also=ALSO, fresh=True))
         here(given, out, also=ALSO, fresh=again)
         assert content(out) == wanted
