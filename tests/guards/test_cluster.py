@@ -76,10 +76,18 @@ def test_all_nodes_see_one_storage_that_the_user_of_the_container_can_write_to(c
 def test_nodes_install_nothing_and_take_one_image(cluster, root):
     commands = ("setup_commands", "head_setup_commands", "worker_setup_commands")
     assert not [command for key in commands for command in cluster.get(key, ())]
-    assert not [name for name, pool in cluster["available_node_types"].items() if "docker" in pool]
+    settings = [cluster["docker"], *(p.get("docker", {}) for p in cluster["available_node_types"].values())]
+    assert not any({"head_image", "worker_image"} & one.keys() for one in settings)
     name = cluster["docker"]["image"].rpartition("/")[2]
     service = (root / "serve/rayservice.yaml").read_text(encoding="utf-8")
     assert f"image: {name}\n" in service
+
+
+def test_containers_see_the_gpus_of_their_node(cluster):
+    # Ray's image for CPUs, on which ours is built, names none.
+    for name, pool in cluster["available_node_types"].items():
+        options = pool.get("docker", {}).get("worker_run_options", [])
+        assert ("--env NVIDIA_VISIBLE_DEVICES=all" in options) == ("GPU" in pool["resources"]), name
 
 
 def test_workers_have_a_profile_of_their_own(cluster):
