@@ -14,6 +14,13 @@ def cluster(root):
     return yaml.safe_load((root / "cluster.yaml").read_text(encoding="utf-8"))
 
 
+def permissions(root):
+    """What the page says of the two profiles."""
+    page = (root / "docs/operate.md").read_text(encoding="utf-8")
+    (rights,) = (item for item in page.split("\n- ") if item.startswith("**Permissions.**"))
+    return rights
+
+
 def test_ray_accepts_it(cluster):
     from ray.autoscaler._private.util import prepare_config, validate_config
 
@@ -73,6 +80,19 @@ def test_all_nodes_see_one_storage_that_the_user_of_the_container_can_write_to(c
     assert commands[-1] == f"sudo install -d -o 1000 -g 100 {folder}"
 
 
+def test_each_node_may_pull_the_image_and_is_of_one_region(cluster, root):
+    region = cluster["provider"]["region"]
+    registry = cluster["docker"]["image"].partition("/")[0]
+    login = next(c for c in cluster["initialization_commands"] if "docker login" in c)
+    assert login.startswith(f"aws ecr get-login-password --region {region} | ")
+    assert login.endswith(f" --password-stdin {registry}")
+    places = set(re.findall(r"\b[a-z]{2}-[a-z]+-\d\b", (root / "cluster.yaml").read_text(encoding="utf-8")))
+    assert places == {region}
+    rights = permissions(root)
+    for right in ("ecr:GetAuthorizationToken", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"):
+        assert f"`{right}`" in rights.partition("The head's")[0]
+
+
 def test_nodes_install_nothing_and_take_one_image(cluster, root):
     commands = ("setup_commands", "head_setup_commands", "worker_setup_commands")
     assert not [command for key in commands for command in cluster.get(key, ())]
@@ -103,9 +123,7 @@ def test_workers_have_a_profile_of_their_own(cluster):
 
 def test_the_head_may_read_recipes_in_the_bucket(root):
     """It reads them before it chooses a node."""
-    page = (root / "docs/operate.md").read_text(encoding="utf-8")
-    (rights,) = (item for item in page.split("\n- ") if item.startswith("**Permissions.**"))
-    head = rights.partition("(`rayner-head`)")[2]
+    head = permissions(root).partition("(`rayner-head`)")[2]
     assert {"s3:ListBucket", "s3:GetObject"} <= set(re.findall("`([^`]*)`", head))
 
 
