@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -200,6 +201,30 @@ def test_a_uri_at_which_nothing_can_be_written_is_to_be_corrected(storage: Stora
     with pytest.raises(InputError, match=r"is no URI that can be written to \(.*\); correct it") as raised:
         store_at("s3://tests/a//b")
     assert raised.value.where == "s3://tests/a//b"
+
+
+def test_a_bucket_is_asked_once_for_its_region_if_nothing_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def region(bucket: str) -> str:
+        asked.append(bucket)
+        if bucket == "nowhere":
+            raise OSError("could not resolve the host")
+        return "eu-west-1"
+
+    monkeypatch.setattr("pyarrow.fs.resolve_s3_region", region)
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    for _ in range(2):
+        assert store_at("s3://of-ireland/x").config["region"] == "eu-west-1"
+    assert "region" not in store_at("s3://nowhere/x").config
+    store_at("gs://of-ireland/x")
+    assert asked == ["of-ireland", "nowhere"]
+    for name, value in (("AWS_ENDPOINT_URL", "http://127.0.0.1:1"), ("AWS_DEFAULT_REGION", "eu-north-1")):
+        with monkeypatch.context() as patch:
+            patch.setenv(name, value)
+            assert "region" not in store_at("s3://another/x").config
+    assert asked == ["of-ireland", "nowhere"]
 
 
 @pytest.mark.parametrize(

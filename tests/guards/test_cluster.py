@@ -86,6 +86,7 @@ def test_each_node_may_pull_the_image_and_is_of_one_region(cluster, root):
     login = next(c for c in cluster["initialization_commands"] if "docker login" in c)
     assert login.startswith(f"aws ecr get-login-password --region {region} | ")
     assert login.endswith(f" --password-stdin {registry}")
+    assert f"--env AWS_REGION={region}" in cluster["docker"]["run_options"]
     places = set(re.findall(r"\b[a-z]{2}-[a-z]+-\d\b", (root / "cluster.yaml").read_text(encoding="utf-8")))
     assert places == {region}
     rights = permissions(root)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from datetime import timedelta
+from functools import cache
 from typing import Any
 
 from rayner.errors import InputError, RaynerError, first_line
@@ -56,8 +57,9 @@ def store_at(uri: str) -> Any:
     retry: Any = {"max_retries": 3, "retry_timeout": timedelta(seconds=60)}
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3", os.environ.get("AWS_ENDPOINT_URL", ""))
     options: Any = {"allow_http": endpoint.startswith("http://"), "connect_timeout": "5s", "timeout": "60s"}
+    region: Any = _region(uri)
     try:
-        return from_url(quoted(uri), client_options=options, retry_config=retry)
+        return from_url(quoted(uri), client_options=options, retry_config=retry, **region)
     except Exception as error:
         failure = storage_failure(uri, error)
         if isinstance(failure, InputError):
@@ -66,3 +68,24 @@ def store_at(uri: str) -> Any:
         what = f"is no URI that can be written to ({first_line(error)[:200]})"
         hint = "correct it, or give by the environment what it needs, such as AZURE_STORAGE_ACCOUNT_NAME"
         raise InputError(uri, what, hint) from None
+
+
+def _region(uri: str) -> dict[str, str]:
+    """The region of an S3 bucket, where the environment names none; empty where it cannot be found out.
+
+    Obstore, where it is told none, takes us-east-1, and S3 answers writes to other regions with 301.
+    """
+    named = ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3")
+    if not uri.startswith("s3:") or any(os.environ.get(name) for name in named):
+        return {}
+    try:
+        return {"region": _region_of(uri.split("/")[2])}
+    except (OSError, ValueError):
+        return {}
+
+
+@cache
+def _region_of(bucket: str) -> str:
+    from pyarrow.fs import resolve_s3_region
+
+    return resolve_s3_region(bucket)
