@@ -131,3 +131,15 @@ def test_the_head_may_read_recipes_in_the_bucket(root):
 def test_every_node_asks_for_the_token(cluster):
     assert any("RAY_AUTH_MODE=token" in option for option in cluster["docker"]["run_options"])
     assert any(path.endswith("/.ray/auth_token") for path in cluster["file_mounts"])
+
+
+def test_work_takes_the_threads_of_its_cpus(cluster):
+    """Ray runs commands with variables of its own, which all work on a node would inherit."""
+    from ray.autoscaler._private.command_runner import _with_interactive
+
+    (line,) = _with_interactive("ray start")[-1:]
+    set_by_ray = re.findall(r"(\w+)=", line)
+    assert "OMP_NUM_THREADS" in set_by_ray
+    for key in ("head_start_ray_commands", "worker_start_ray_commands"):
+        (start,) = (command for command in cluster[key] if "ray start" in command)
+        assert start.startswith(f"unset {' '.join(set_by_ray)}; ray start "), key
