@@ -58,6 +58,14 @@ def test_no_work_lands_on_the_head(cluster):
     assert head["max_workers"] == 0
 
 
+def test_disks_hold_the_image_and_what_is_fetched(cluster):
+    for name, pool in cluster["available_node_types"].items():
+        (disk,) = pool["node_config"]["BlockDeviceMappings"]
+        assert disk["DeviceName"] == "/dev/sda1", name
+        assert disk["Ebs"]["VolumeSize"] >= 200, name
+        assert disk["Ebs"]["Encrypted"] is True, name
+
+
 def test_no_port_is_open_to_the_world(cluster):
     # For a pool without a security group Ray makes one that opens port 22 to every address.
     assert cluster["provider"]["use_internal_ips"] is True
