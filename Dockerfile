@@ -6,4 +6,7 @@ FROM rayproject/ray:2.60.0-py311
 WORKDIR /home/ray/rayner
 COPY --chown=ray:users . .
 # faiss-cpu searches on GPU nodes too; faiss-gpu beside it would break both.
-RUN pip install --no-cache-dir --use-pep517 -c constraints.txt -e ".[cpu,offline,coreference,ontology,track,spacy]"
+# The head of `ray up` starts instances with boto3.
+RUN pip install --no-cache-dir --use-pep517 -c constraints.txt boto3 \
+        -e ".[cpu,offline,coreference,ontology,track,spacy]" \
+    && python -c "import ray.autoscaler._private.aws.node_provider"

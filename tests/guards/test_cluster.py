@@ -103,8 +103,13 @@ def test_each_node_may_pull_the_image_and_is_of_one_region(cluster, root):
 
 
 def test_nodes_install_nothing_and_take_one_image(cluster, root):
-    commands = ("setup_commands", "head_setup_commands", "worker_setup_commands")
-    assert not [command for key in commands for command in cluster.get(key, ())]
+    from ray.autoscaler._private.util import prepare_config
+
+    merged = prepare_config(copy.deepcopy(cluster))
+    assert merged["setup_commands"] == merged["head_setup_commands"] == merged["worker_setup_commands"] == []
+    image = (root / "Dockerfile").read_text(encoding="utf-8")
+    assert f"import ray.autoscaler._private.{cluster['provider']['type']}.node_provider" in image
+    assert "boto3==" in (root / "constraints.txt").read_text(encoding="utf-8")
     settings = [cluster["docker"], *(p.get("docker", {}) for p in cluster["available_node_types"].values())]
     assert not any({"head_image", "worker_image"} & one.keys() for one in settings)
     name = cluster["docker"]["image"].rpartition("/")[2]
