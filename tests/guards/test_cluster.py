@@ -84,6 +84,12 @@ def test_all_nodes_see_one_storage_that_the_user_of_the_container_can_write_to(c
     assert f"--volume {folder}:{folder}" in options
     mounted = next(c.split("$STORAGE ")[1].rstrip(")") for c in commands if "mount -t nfs4" in c)
     assert folder.startswith(f"{mounted}/")
+    # A request without an answer waits: a soft mount would give up on it, and lose what was written.
+    (options,) = (c.split("OPTIONS=")[1].split(";")[0] for c in commands if "-o $OPTIONS $STORAGE" in c)
+    assert {"hard", "noresvport"} <= set(options.split(","))
+    # A machine that has just started may still install packages of its own.
+    (install,) = (c for c in commands if "apt-get" in c)
+    assert install.startswith("cloud-init status --wait;")
     # `ray` in Ray's images. It comes after the mount, which would hide it.
     assert commands[-1] == f"sudo install -d -o 1000 -g 100 {folder}"
 
