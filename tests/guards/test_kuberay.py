@@ -191,10 +191,14 @@ def test_the_pools_are_those_of_ray_up(root):
     assert {g["groupName"]: g["maxReplicas"] for g in groups} == {
         name: pool["max_workers"] for name, pool in ours.items() if name != "head"
     }
-    for group in groups:
+    files = (documents_of(root / file)[0] for file in FILES.values())
+    for group in (group for file in files for group in cluster_of(file)["workerGroupSpecs"]):
+        if (node := ours.get(group["groupName"], {}).get("resources")) is None:
+            continue
         limits = group["template"]["spec"]["containers"][0]["resources"]["limits"]
-        assert int(limits["cpu"]) == ours[group["groupName"]]["resources"]["CPU"]
-        assert int(limits.get("nvidia.com/gpu", 0)) == ours[group["groupName"]]["resources"].get("GPU", 0)
+        # The kubelet keeps a part of each node: a pod of the size of a node fits none.
+        assert 3 / 4 * node["CPU"] <= int(limits["cpu"]) < node["CPU"]
+        assert int(limits.get("nvidia.com/gpu", 0)) == node.get("GPU", 0)
 
 
 def test_no_two_have_one_name(root):
