@@ -141,7 +141,7 @@ def test_the_page_names_the_namespace_that_gets_in(file, root):
 def test_gpus_are_there_for_those_who_ask_and_volumes_can_be_written_to(file):
     cluster = cluster_of(file[0])
     for pod, container in containers(cluster):
-        assert pod["securityContext"]["fsGroup"] == 100
+        assert pod["securityContext"] == {"fsGroup": 100, "fsGroupChangePolicy": "OnRootMismatch"}
         has_gpu = "nvidia.com/gpu" in container["resources"]["limits"]
         tolerated = [t["key"] for t in pod.get("tolerations", ())]
         assert tolerated == (["nvidia.com/gpu"] if has_gpu else [])
