@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
+from ray._private import ray_constants
 from ray.serve._private import constants
 from ray.serve.schema import ServeDeploySchema
 
@@ -54,6 +55,16 @@ def test_serve_accepts_them_and_so_do_we(root: Path, name: str) -> None:
     assert isinstance(deployment.user_config, dict)
     assert parse_settings(ModelSettings, deployment.user_config, name).checkpoint
     build(application.args)
+
+
+def test_replicas_of_a_pod_that_ends_are_drained_before_it_is_killed(root: Path) -> None:
+    variable = "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S"
+    assert hasattr(ray_constants, variable)
+    service, _ = ray_service(root)
+    for group in service["spec"]["rayClusterConfig"]["workerGroupSpecs"]:
+        pod = group["template"]["spec"]
+        (seconds,) = (float(e["value"]) for e in pod["containers"][0]["env"] if e["name"] == variable)
+        assert ReplicaSettings().drain < seconds < pod["terminationGracePeriodSeconds"]
 
 
 def test_the_ray_service_keeps_its_secrets(root: Path) -> None:
