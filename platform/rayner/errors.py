@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import re
+from collections.abc import Iterator
+from typing import Any
 
 
 class RaynerError(Exception):
@@ -73,6 +75,32 @@ class StorageError(PlacedError):
 def first_line(error: BaseException) -> str:
     """What an error says, without the advice that follows; its type where it says nothing."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def shown(value: Any) -> str:
+    """The first 60 characters of what `repr` gives of plain values, of which no more is made: a few lines of
+    YAML, with aliases, are lists of a size that no memory holds."""
+    text = ""
+    for piece in _pieces(value):
+        text += piece
+        if len(text) >= 60:
+            break
+    return text[:60]
+
+
+def _pieces(value: Any) -> Iterator[str]:
+    if not isinstance(value, dict | list | tuple):
+        yield repr(value)
+        return
+    begin, end = {dict: "{}", tuple: "()"}.get(type(value), "[]")
+    yield begin
+    for number, one in enumerate(value):
+        yield ", " if number else ""
+        yield from _pieces(one)
+        if isinstance(value, dict):
+            yield ": "
+            yield from _pieces(value[one])
+    yield end
 
 
 def one_line(error: BaseException) -> str:

@@ -114,6 +114,21 @@ def test_what_is_missing_or_wrong_is_named(tmp_path: Path, changes: dict[str, An
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize("key", ["task", "types", "types.0", "training"])
+def test_a_value_that_no_memory_holds_is_refused(tmp_path: Path, key: str) -> None:
+    value: Any = ["x"] * 10
+    for _ in range(39):
+        value = [value] * 10
+    name, _, below = key.partition(".")
+    # Written with aliases, it is a file of two kilobytes.
+    with pytest.raises(RecipeError) as error:
+        load_recipe(
+            written(tmp_path, **{name: [value] if below else {"a": value} if key == "types" else value})
+        )
+    assert error.value.where == f"{tmp_path / 'recipe.yaml'}: {key}"
+    assert "[[[[" in error.value.what
+
+
 @pytest.mark.parametrize("task", [RecognizerTask, TaggerTask])
 def test_a_window_longer_than_the_encoder_is_refused(task: Any) -> None:
     name = "recognizer" if task is RecognizerTask else "tagger"

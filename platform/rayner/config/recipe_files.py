@@ -13,7 +13,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from rayner.config.base import BaseRecipe, ScalingSettings, Settings
 from rayner.config.documents import Types, TypeSettings
-from rayner.errors import RecipeError
+from rayner.errors import RecipeError, shown
 from rayner.files.fetching import is_there, local
 from rayner.files.uris import check_uris, expanded, unset_variable, uri_of
 
@@ -112,8 +112,10 @@ def parse_recipe(values: Mapping[str, Any], where: str, recipes: Recipes) -> Bas
     check_uris(values)
     task = values.get("task")
     if not isinstance(task, str) or task not in recipes:
-        near = _nearest(str(task), recipes)
-        raise RecipeError(f"{where}: task", f"{task!r} is no task", f"take {near or ' or '.join(recipes)}")
+        near = _nearest(task, recipes) if isinstance(task, str) else None
+        raise RecipeError(
+            f"{where}: task", f"{shown(task)} is no task", f"take {near or ' or '.join(recipes)}"
+        )
     try:
         return recipes[task].model_validate(dict(values))
     except ValidationError as error:
@@ -271,14 +273,14 @@ def explain(error: ValidationError, recipe: type[BaseModel], where: str) -> Reci
         return RecipeError(place, "is missing")
     if first["type"] == "model_type":
         # Pydantic's words name our class.
-        return RecipeError(place, f"{first['input']!r:.60} has no keys", _keys_hint(recipe, location))
+        return RecipeError(place, f"{shown(first['input'])} has no keys", _keys_hint(recipe, location))
     if first["type"] == "tuple_type":
         given = first["input"]
         is_short = isinstance(given, str) and len(given) <= 60 and given.isprintable()
         hint = f"write `[{given if is_short else '...'}]`, or a line `- ...` for each"
         if location == ["types"] and given == "auto":
             hint = "a typer alone takes its types from the corpus: write a line `- name: ...` for each"
-        return RecipeError(place, f"{given!r:.60} is no list", hint)
+        return RecipeError(place, f"{shown(given)} is no list", hint)
     what, given = first["msg"].removeprefix("Value error, "), first["input"]
     if first["type"] != "value_error" and isinstance(given, (str, int, float)):
         if first["type"].endswith(("_parsing", "_from_float")):

@@ -17,7 +17,7 @@ from rayner.config.documents import LEAST_ROOM
 from rayner.config.recipe_files import parse_settings
 from rayner.counted import counted
 from rayner.data.schema import Document
-from rayner.errors import RecipeError
+from rayner.errors import RecipeError, shown
 from rayner.tasks.checkpoint import Checkpoint
 from rayner.tasks.contexts.in_recipes import RETRIEVER, SentenceContexts
 from rayner.tasks.contexts.rankers import (
@@ -69,7 +69,7 @@ def read_stage_contexts(value: Any, where: str, folder: Path, recipe: BaseRecipe
         InputError: as `check_ranker`.
     """
     if not isinstance(value, Mapping):
-        what = f"{'null' if value is None else repr(value):.60} is no mapping of keys to values"
+        what = f"{'null' if value is None else shown(value)} is no mapping of keys to values"
         hint = "write `methods: [bm25]` below it, or leave it out for the contexts of the checkpoint's recipe"
         raise RecipeError(where, what, hint)
     settings = parse_settings(StageContexts, value, where)
