@@ -7,7 +7,7 @@ import time
 import pytest
 
 from rayner.errors import InputError
-from rayner.files.uris import uri_of, with_uris
+from rayner.files.uris import check_uri, uri_of, with_uris
 
 
 @pytest.mark.parametrize(
@@ -45,3 +45,45 @@ def test_a_long_word_of_a_message_takes_no_square_of_its_length(piece: str) -> N
     assert with_uris(f"document '{long}' is there twice") == f"document '{long}' is there twice"
     # Far more than its length takes, and far less than its square.
     assert time.monotonic() - begun < 10
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("https://SECRET@host/x", "https://host/x"),
+        ("hf://SECRET@datasets/x", "hf://datasets/x"),
+        ("gs://SECRET@bucket/x", "gs://bucket/x"),
+        ("S3://KEY:SECRET/x", "S3://..."),
+        ("abfs://container:SECRET@account/x", "abfs://account/x"),
+        ("https://host/x?auth=SECRET", "https://host/x"),
+        ("https://host/x?v=1&sas=SECRET", "https://host/x"),
+        ("https://host/x?sas_part=SECRET", "https://host/x"),
+        ("https://host/x?token=SECRET", "https://host/x"),
+        ("https://host/x?v=1;sig=SECRET", "https://host/x"),
+        ("https://host/x?http-auth=SECRET", "https://host/x"),
+    ],
+)
+def test_a_uri_with_a_secret_is_refused_without_it(text: str, shown: str) -> None:
+    with pytest.raises(InputError, match="the URI holds credentials; leave them out") as refused:
+        check_uri(text)
+    assert refused.value.where == shown
+    assert "SECRET" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "abfss://container@account.dfs.core.windows.net/x",
+        "abfs://container@account/x",
+        "az://container@account/x",
+        "hdfs://ada@namenode:8020/x",
+        "sftp://ada@host/x",
+        "hf://datasets/owner/name@main/x",
+        "https://host/@ada/x?author=ada&passage=3&sasl=1&v=a@b",
+        "https://host:8080/x",
+        "s3://arn:aws:s3:eu-central-1:1:accesspoint/a/x",
+        "about: a@b",
+    ],
+)
+def test_a_uri_without_a_secret_is_taken(text: str) -> None:
+    assert check_uri(text) is None

@@ -16,8 +16,29 @@ _IN_A_PATH = re.compile(rf"(?:.*/)?({_SCHEMES}):/+(.+)", re.DOTALL)
 _SHOWN = re.compile(rf"(?:(?<![^\s'\"])[^\s'\"]*/)?\b({_SCHEMES}):/(?=[^/])")
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+([^/]*)(.*)", re.DOTALL)
 _FILE = re.compile(r"file:/+(?:localhost/)?")
-_SECRET = re.compile(r"[?&][^=&]*(key|secret|token|password|sig|credential)[^=&]*=", re.IGNORECASE)
+# `auth` and the like as words: `author` holds no secret.
+_SECRET = re.compile(
+    r"[?&;]([^=&;]*(key|secret|token|passw|sig|credential|authorization)[^=&;]*"
+    r"|([^=&;]*[_.-])?(o?auth|sas|pwd|pass|jwt)([_.-][^=&;]*)?)=",
+    re.IGNORECASE,
+)
 _KEYS_ONLY = ("s3", "gs", "gcs")
+_WITH_USERS = (
+    "abfs",
+    "abfss",
+    "wasb",
+    "wasbs",
+    "adl",
+    "az",
+    "hdfs",
+    "viewfs",
+    "ftp",
+    "ftps",
+    "sftp",
+    "ssh",
+    "smb",
+)
+"""Before the `@` is a container or the name of a user there, which no password is."""
 _BARE_PERCENT = re.compile("%(?![0-9A-Fa-f]{2})")
 _OF_URIS = "%/:?&=@+,;!$'()*[]"
 
@@ -115,8 +136,9 @@ def check_uri(text: str) -> None:
     scheme, authority, rest = found.groups()
     user, at, _ = authority.rpartition("@")
     # A secret key may hold a slash: then no `@` is before it.
-    in_buckets = scheme in _KEYS_ONLY and (at or (":" in authority and not authority.startswith("arn:")))
-    if in_buckets or (at and ":" in user) or _SECRET.search(text):
+    in_buckets = scheme.lower() in _KEYS_ONLY and ":" in authority and not authority.startswith("arn:")
+    is_secret = ":" in user or scheme.lower() not in _WITH_USERS
+    if in_buckets or (at and is_secret) or _SECRET.search(text):
         shown = f"{scheme}://{_harmless(authority + rest)}"
         hint = "leave them out, and give them by the environment or the machine's role"
         raise InputError(shown, "the URI holds credentials", hint)
