@@ -12,7 +12,9 @@ from rayner.errors import CheckpointError, InputError
 from rayner.models import masked_lm
 from rayner.models.encoder import encoder_from_config, load_encoder, load_tokenizer
 from rayner.models.masked_lm import MaskedLanguageModel
+from rayner.models.rerankers import load_reranker
 from rayner.models.sources import Source
+from tests.small_rerankers import cross_encoder
 
 CODE = """
 from pathlib import Path
@@ -56,3 +58,12 @@ def test_a_head_that_needs_code_is_left_out(
     monkeypatch.setattr(masked_lm, "locate", lambda name: Source("hub", str(folder), folder))
     assert not MaskedLanguageModel(load_encoder("random:8x1"), 0.1).load_head("any")
     assert not ran.exists()
+
+
+@pytest.mark.parametrize("asked", ["kernels-community/flash-attn2", "flash_attention_2", {"": "a/b"}, 3])
+@pytest.mark.parametrize("load", [load_encoder, encoder_from_config, load_reranker])
+def test_attention_by_a_kernel_of_a_hub_is_not_heeded(tmp_path: Path, load: Any, asked: Any) -> None:
+    folder = cross_encoder(tmp_path / "model")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "attn_implementation": asked}))
+    assert load(str(folder)).model.config._attn_implementation == "sdpa"

@@ -17,7 +17,15 @@ from rayner.errors import CheckpointError, InputError, first_line, storage_error
 from rayner.files.run_checkpoints import MANIFEST
 from rayner.models.finite import check_finite
 from rayner.models.precision import autocast
-from rayner.models.sources import ENCODER, WEIGHTS, Source, locate, needs_code, verified_embedded_weights
+from rayner.models.sources import (
+    ENCODER,
+    NO_CODE,
+    WEIGHTS,
+    Source,
+    locate,
+    needs_code,
+    verified_embedded_weights,
+)
 from rayner.models.tokenizer import Tokenizer, load_tokenizer, tokenizer_from
 
 __all__ = [
@@ -169,7 +177,7 @@ def encoder_from_config(folder: str | Path) -> Encoder:
         config = AutoConfig.from_pretrained(str(folder), trust_remote_code=False)
     except (OSError, ValueError, KeyError) as error:
         raise CheckpointError(str(folder / "config.json"), first_line(error)) from error
-    return Encoder(AutoModel.from_config(config, dtype=torch.float32, trust_remote_code=False))
+    return Encoder(AutoModel.from_config(config, dtype=torch.float32, **NO_CODE))
 
 
 def encoder_to_fill(folder: str | Path) -> Encoder:
@@ -198,9 +206,7 @@ def _pretrained(source: Source) -> Encoder:
 
     place = str(source.folder) if source.kind == "folder" else source.name
     try:
-        model = AutoModel.from_pretrained(
-            place, dtype=torch.float32, use_safetensors=True, trust_remote_code=False
-        )
+        model = AutoModel.from_pretrained(place, dtype=torch.float32, use_safetensors=True, **NO_CODE)
     except (OSError, ValueError, KeyError) as error:
         if failure := needs_code(f"encoder: {source.name}", error):
             raise failure from error

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from rayner.models.encoder import Encoder
 from rayner.models.finite import check_finite
-from rayner.models.sources import WEIGHTS, locate
+from rayner.models.sources import NO_CODE, WEIGHTS, locate
 
 # Names of the dense layer, of the norm and of the bias over the vocabulary, by architecture.
 _HEADS = (
@@ -91,7 +91,7 @@ def _of_hub(name: str) -> Mapping[str, Tensor] | None:
 
     try:
         found: Any = AutoModelForMaskedLM.from_pretrained(
-            name, use_safetensors=True, output_loading_info=True, trust_remote_code=False
+            name, use_safetensors=True, output_loading_info=True, **NO_CODE
         )
     except (OSError, ValueError, KeyError):
         return None

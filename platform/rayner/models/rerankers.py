@@ -21,7 +21,7 @@ from rayner.models.encoder import max_length_of
 from rayner.models.finite import check_finite
 from rayner.models.precision import autocast, round_weights
 from rayner.models.ranker import lengths_that_fit
-from rayner.models.sources import needs_code
+from rayner.models.sources import NO_CODE, needs_code
 from rayner.models.threads import heed_quota
 from rayner.models.tokenizer import fast_tokenizer
 
@@ -226,8 +226,8 @@ def load_reranker(name: str) -> PretrainedReranker:
             name,
             dtype=torch.float32,
             use_safetensors=True,
-            trust_remote_code=False,
             output_loading_info=True,
+            **NO_CODE,
         )
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         raise _failure(name, where, error) from error

