@@ -10,7 +10,16 @@ from pathlib import Path
 import pytest
 
 from rayner.data.mention_readers import read_mention_strings
-from rayner.data.mention_strings import MentionString, ids_of, ids_within, is_right, name_of, normal_form
+from rayner.data.mention_strings import (
+    MOST_CHARACTERS,
+    MentionString,
+    ids_of,
+    ids_within,
+    is_right,
+    name_of,
+    normal_form,
+    unanswerable,
+)
 from rayner.errors import CorpusError
 
 
@@ -123,6 +132,21 @@ def test_letters_and_their_marks_are_one_however_they_are_written(text: str) -> 
     apart = unicodedata.normalize("NFD", text)
     assert normal_form(apart) == normal_form(text) == " ".join(text.split())
     assert normal_form("ﬁ ²") == "ﬁ ²"
+
+
+def test_what_no_composition_makes_short_enough_is_not_composed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Marks out of order are sorted in the square of their number, while nothing else runs."""
+    apart = unicodedata.normalize("NFD", "\u1f82")
+    assert len(apart) == 4
+    assert unanswerable(f" {apart * MOST_CHARACTERS}\n") is None
+    assert unanswerable("a  " * (MOST_CHARACTERS // 2)) is None
+
+    def composed(text: str) -> str:
+        raise AssertionError(f"{len(text)} characters are composed")
+
+    monkeypatch.setattr("rayner.data.mention_strings.composed", composed)
+    told = f"longer than {MOST_CHARACTERS} characters"
+    assert unanswerable("a" + "\u0301" * 1_000 + "\u0323" * 1_000) == told
 
 
 def test_esappmod_with_lists_single_mentions_and_nil(tmp_path: Path) -> None:

@@ -14,6 +14,8 @@ SEVERAL = "|"
 """Between the ids of a mention of several entities."""
 MOST_CHARACTERS = 500
 """A longer string names no entity: such a mention is NIL, and is not encoded."""
+_MOST_COMPOSED = 4
+"""Characters of the longest canonical decomposition (Unicode Standard Annex 15)."""
 
 
 def composed(text: str) -> str:
@@ -38,9 +40,10 @@ def unanswerable(text: str) -> str | None:
         return "empty"
     if not is_encodable(text):
         return "half a surrogate pair, which is no character"
-    # What equals a shorter text but for how it is written is answered as that is.
-    text = normal_form(text)
-    if len(text) > MOST_CHARACTERS:
+    # What equals a shorter text but for how it is written is answered as that is. To compose marks takes the
+    # square of their number, and no character is composed of more than `_MOST_COMPOSED`.
+    plain = " ".join(text.split())
+    if len(plain) > _MOST_COMPOSED * MOST_CHARACTERS or len(text := composed(plain)) > MOST_CHARACTERS:
         return f"longer than {MOST_CHARACTERS} characters"
     # Separators, control characters and punctuation; symbols such as + or € may be names.
     if all(unicodedata.category(character)[0] in "ZCP" for character in text):
