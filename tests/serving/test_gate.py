@@ -37,7 +37,8 @@ def test_before_413_the_rest_of_a_body_is_read_up_to_a_limit(announced: bool, pi
         replies.append(message)
 
     headers = [(b"content-length", str(PIECE * pieces).encode())] if announced else []
-    asyncio.run(SizeGate(app, LIMIT)({"type": "http", "headers": headers}, receive, send))
+    scope = {"type": "http", "path": "/v1/recognize", "headers": headers}
+    asyncio.run(SizeGate(app, LIMIT)(scope, receive, send))
     assert replies[0]["status"] == 413
     assert len(bodies) == left
 
@@ -58,6 +59,25 @@ def test_a_body_that_ends_over_the_limit_is_not_waited_for() -> None:
     received: list[int] = []
     asyncio.run(SizeGate(app, LIMIT)({"type": "http", "headers": []}, receive, send))
     assert (replies[0]["status"], len(received)) == (413, 1)
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/", "/docs", "/v1"])
+def test_where_no_route_takes_a_body_nothing_of_it_is_waited_for(path: str) -> None:
+    """These paths need no key, and the rest of such a body may never come."""
+    replies: list[Any] = []
+
+    async def app(_scope: Any, _receive: Any, _send: Any) -> None:
+        raise AssertionError("it was let pass")
+
+    async def receive() -> Any:
+        raise AssertionError("the body is read")
+
+    async def send(message: Any) -> None:
+        replies.append(message)
+
+    headers = [(b"content-length", str(LIMIT + 1).encode())]
+    asyncio.run(SizeGate(app, LIMIT)({"type": "http", "path": path, "headers": headers}, receive, send))
+    assert (replies[0]["status"], dict(replies[0]["headers"])[b"connection"]) == (413, b"close")
 
 
 @pytest.mark.parametrize(
