@@ -80,6 +80,12 @@ def test_a_learned_type_can_be_asked_for_by_its_name_alone(tmp_path: Path) -> No
             "ANIMAL: has a description of 999 sub-words",
         ),
         ({"type_encoding": "prototype"}, (ANIMAL,), "ANIMAL: has no prototypes"),
+        # Linear in its length, and shown by its beginning.
+        (
+            {"type_encoding": "prototype"},
+            (TypeSettings(name="ANIMAL", prototypes=("[" * 500_000,)),),
+            r"ANIMAL: the prototype '\[{60}' marks no mention; put it in",
+        ),
         ({}, (), "no types"),
     ],
 )
@@ -186,3 +192,37 @@ def test_the_anchor_of_a_prototype_is_its_opening_bracket() -> None:
     prototype = TypeSettings(name="X", prototypes=("The old [[Black Sea]] froze .",))
     found = type_inputs([prototype], "prototype", words, 64)
     assert found.ids[0, found.anchor[0]] == 7
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("a [[b]] c", ("a ", "b", " c")),
+        ("[[b\nc]]", ("", "b\nc", "")),
+        ("a [[b]] [[c]]", ("a ", "b", " [[c]]")),
+        ("[[[b]]]", ("", "[b", "]")),
+        ("[[]]]", ("", "]", "")),
+        ("]] [[b [[c]]", ("]] ", "b [[c", "")),
+        ("a [[]] b", None),
+        ("a ]] b [[", None),
+        ("a", None),
+    ],
+)
+def test_the_first_mention_of_a_prototype_is_the_marked_one(
+    text: str, parts: tuple[str, str, str] | None
+) -> None:
+    class Noted(Words):
+        def __call__(self, text: str) -> Any:
+            seen.append(text)
+            return super().__call__(text)
+
+    seen: list[str] = []
+    words: Any = Noted()
+    prototype = TypeSettings(name="X", prototypes=(text,))
+    if parts is None:
+        with pytest.raises(InputError, match="marks no mention"):
+            type_inputs([prototype], "prototype", words, 64)
+        assert not seen
+    else:
+        type_inputs([prototype], "prototype", words, 64)
+        assert tuple(seen[:3]) == parts

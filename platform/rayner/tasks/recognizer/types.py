@@ -3,7 +3,6 @@ section 4, table 5), and which of them were never learned."""
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
@@ -20,8 +19,6 @@ from rayner.tasks.document_windows import with_special_tokens
 Threshold = Literal["dynamic", "mean"]
 """`dynamic`: the threshold of the type's own vector in each window, as for learned types. `mean`: of the
 thresholds that the other types have, where these are learned or tuned, one a type."""
-
-_PROTOTYPE = re.compile(r"(.*?)\[\[(.+?)\]\](.*)", flags=re.DOTALL)
 
 
 def type_inputs(
@@ -98,9 +95,12 @@ def _texts(settings: TypeSettings, encoding: str, tokenizer: Tokenizer) -> Itera
 
 
 def _prototype(text: str, name: str, tokenizer: Tokenizer) -> tuple[list[int], int]:
-    match = _PROTOTYPE.fullmatch(text)
-    if match is None:
-        raise RecipeError(f"types: {name}", f"the prototype {text!r} marks no mention", "put it in [[ ]]")
-    before, mention, after = (tokenizer(part)[0] for part in match.groups())
+    before, _, rest = text.partition("[[")
+    # Of a mention of one character at least. A regular expression would begin anew at each bracket.
+    end = rest.find("]]", 1)
+    if end == -1:
+        what = f"the prototype {text[:60]!r} marks no mention"
+        raise RecipeError(f"types: {name}", what, "put it in [[ ]]")
+    first, mention, last = (tokenizer(part)[0] for part in (before, rest[:end], rest[end + 2 :]))
     opening, closing = tokenizer("[")[0], tokenizer("]")[0]
-    return [*before, *opening, *mention, *closing, *after], len(before) + 1
+    return [*first, *opening, *mention, *closing, *last], len(first) + 1
