@@ -176,6 +176,26 @@ def test_of_two_services_that_start_at_once_one_is_told_that_the_other_has_the_p
         pass
 
 
+@pytest.mark.parametrize("runtime", ["runtime", "gone"])
+def test_the_lock_of_a_port_is_in_a_folder_of_the_user_and_follows_no_link(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runtime: str
+) -> None:
+    (tmp_path / "runtime").mkdir()
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / runtime))
+    monkeypatch.setenv("RAYNER_LOCAL", str(tmp_path / "local"))
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        http = HttpSettings(port=free.getsockname()[1])
+    with own_port(http):
+        [lock] = tmp_path.glob("*/*.lock")
+    assert lock.parent.name == ("runtime" if runtime == "runtime" else "local")
+    assert lock.stat().st_mode & 0o777 == 0o600
+    lock.unlink()
+    lock.symlink_to(tmp_path / "other")
+    with pytest.raises(InputError, match=rf"{lock}: cannot be opened .*; remove it"), own_port(http):
+        pass
+    assert not (tmp_path / "other").exists()
+
+
 def test_waiting_for_replicas_without_room_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import re
 import socket
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from rayner.errors import InputError
+from rayner.files.fetching import local_root
 from rayner.files.locks import taken
 from rayner.serving.application_settings import HttpSettings
 
@@ -54,20 +54,37 @@ def own_port(http: HttpSettings) -> Iterator[None]:
     Ray's proxies would share; on a cluster that is for its nodes to know.
 
     Raises:
-        InputError: it cannot, or another service has the port.
+        InputError: it cannot, or another service has the port, or the file that is locked cannot be opened.
+        StorageError: the file system of that file gives no locks.
     """
     if os.environ.get("RAY_ADDRESS"):
         yield
         return
     _check_listening(http)
-    # Each user's own: proxies of several users cannot share a port.
-    name = f"rayner-serve-{os.getuid()}-{http.host.replace(':', '.')}-{http.port}.lock"
-    lock = Path(tempfile.gettempdir()) / name
-    with lock.open("a") as file:
+    # Each user's own: proxies of several users cannot share a port. Machines may share a home directory.
+    name = f"rayner-serve-{socket.gethostname()}-{http.host.replace(':', '.')}-{http.port}.lock"
+    lock = _own_folder() / name
+    try:
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        file = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        what = f"cannot be opened to lock it ({error.strerror or error})"
+        raise InputError(
+            str(lock), what, "remove it, or make its folder one that can be written to"
+        ) from None
+    try:
         if not taken(file, lock):
             what = f"another rayner serve is about to listen at {http.host}:{http.port}"
             raise InputError("http", what, "name another host or port, or stop that one")
         yield
+    finally:
+        os.close(file)
+
+
+def _own_folder() -> Path:
+    """Where nobody else can put a file, or a link, of a name that is known before."""
+    named = os.environ.get("XDG_RUNTIME_DIR")
+    return Path(named) if named and os.access(named, os.W_OK) else local_root()
 
 
 def _check_listening(http: HttpSettings) -> None:
