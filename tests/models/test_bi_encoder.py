@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -14,7 +15,7 @@ from rayner.losses.span_contrast import SpanScores
 from rayner.models.bi_encoder import BiEncoder, TypeVectors
 from rayner.models.encoder import load_encoder
 from rayner.models.span_scorer import score_positions, score_span_vectors, span_vectors
-from rayner.models.type_inputs import TypeInputs
+from rayner.models.type_inputs import TypeInputs, anchor_states
 
 ENCODER = "random:16x1"
 IDS = torch.tensor([[101, 2019, 2020, 2021, 2022, 102], [101, 3000, 3001, 102, 0, 0]])
@@ -290,3 +291,20 @@ def test_vectors_are_of_length_one() -> None:
     for part in vectors[:3]:
         assert part is not None
         torch.testing.assert_close(part.norm(dim=1), torch.ones(3))
+
+
+@pytest.mark.parametrize(("learns", "rounds"), [(False, [64, 64, 22]), (True, [150])])
+def test_elsewhere_than_on_a_cpu_types_are_read_in_rounds(learns: bool, rounds: list[int]) -> None:
+    seen: list[int] = []
+
+    def read(ids: Tensor, mask: Tensor) -> Tensor:
+        assert ids.shape == mask.shape
+        seen.append(len(ids))
+        return ids.new_zeros(*ids.shape, 4, dtype=torch.float32)
+
+    encoder: Any = read
+    rows = torch.zeros(150, 9, dtype=torch.long, device="meta")
+    types = TypeInputs(rows, rows.bool(), rows[:, 0], rows[:, 0])
+    with torch.set_grad_enabled(learns):
+        states = anchor_states(encoder, types)
+    assert (states.shape, seen) == ((150, 4), rounds)

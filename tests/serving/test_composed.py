@@ -242,9 +242,23 @@ def test_another_key_is_answered_by_nothing(models: ModelSettings, asks: dict[st
         client_of(models, stages={"mentions": asks["mentions"]})
 
 
+def test_who_holds_the_stage_counts_the_sub_words_of_types(models: ModelSettings) -> None:
+    """Who answers HTTP has not its tokenizer."""
+    stages = stages_of(models)
+    stage = StageService(models, 1, BatchingSettings(), device="cpu", most_type_tokens=5)
+    types = [{"name": "TOWN", "description": "a a a a"}]
+    with client_of(models, stages={**stages, "mentions": asking(stage)}) as client:
+        body = {"documents": DOCUMENTS, "types": types}
+        assert client.post("/v1/recognize", json={"documents": DOCUMENTS}).status_code == 200
+        assert client.post("/v1/recognize", json=body).status_code == 200
+        types[0]["description"] += " a"
+        reply = client.post("/v1/recognize", json=body)
+        assert (reply.status_code, reply.json()["detail"][0]["field"]) == (413, "types")
+
+
 def test_each_stage_has_replicas_of_its_own(models: ModelSettings) -> None:
     stages = {"mentions": {"gpus": 0.5, "memory": 2}, "entities-2": {"max": 3, "cpus": 2}}
-    shared = {"replicas": {"cpus": 0, "drain": 9}, "limits": {"found": 7}}
+    shared = {"replicas": {"cpus": 0, "drain": 9}, "limits": {"found": 7, "type_tokens": 8}}
     front: Any = build({"checkpoint": models.checkpoint, "stages": stages, **shared})._bound_deployment
     made = {name: stage._bound_deployment for name, stage in front.init_args[1].items()}
     assert [*made] == [stage.name for stage in made.values()] == NAMES
@@ -254,7 +268,8 @@ def test_each_stage_has_replicas_of_its_own(models: ModelSettings) -> None:
     assert made["types"]._deployment_config.graceful_shutdown_timeout_s == 9
     # Who waits for a stage was let in by the replica that asks it.
     assert made["types"]._deployment_config.max_queued_requests == -1
-    assert {stage.init_args[0]["found"] for stage in made.values()} == {7}
+    limits = [(stage.init_args[0]["found"], stage.init_args[0]["type_tokens"]) for stage in made.values()]
+    assert set(limits) == {(7, 8)}
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def client(folder: Path) -> Iterator[TestClient]:
-    with client_of(ModelSettings(checkpoint=str(folder / "pipeline.yaml")), {"candidates": 40}) as client:
+    with client_of(
+        ModelSettings(checkpoint=str(folder / "pipeline.yaml")), {"candidates": 40, "type_tokens": 40}
+    ) as client:
         yield client
 
 
@@ -73,6 +75,31 @@ def test_mentions_get_so_many_candidates_together_at_most(client: TestClient) ->
     for mentions, status in ((2, 200), (3, 413)):
         asked = {"mentions": ["Ada"] * mentions, "top_k": 20}
         assert client.post("/v1/standardize", json=asked).status_code == status
+
+
+def test_types_have_so_many_sub_words_together_at_most(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The model reads them in one piece: a replica that is at it for too long would be replaced."""
+    town: dict[str, Any] = {"name": "TOWN", "description": "town"}
+    body: dict[str, Any] = {"documents": [{"text": "Ada"}], "types": [{**town, "descriptions": ["a a"] * 19}]}
+    assert client.post("/v1/recognize", json=body).status_code == 200
+
+    def encode(*_: Any) -> None:
+        raise AssertionError("they are read")
+
+    monkeypatch.setattr("rayner.models.bi_encoder.anchor_states", encode)
+    body["types"][0]["descriptions"].append("a a")
+    for path in ("recognize", "annotate"):
+        reply = client.post(f"/v1/{path}", json=body)
+        told = {
+            "field": "types",
+            "message": "42 sub-words in what describes them",
+            "hint": "send fewer or shorter ones: 40 at most",
+        }
+        assert (reply.status_code, reply.json()["detail"]) == (413, [told])
+    asked = {"documents": [{"text": "Ada"}], "shift": 1}
+    assert client.post("/v1/recognize", json=asked).status_code == 200
 
 
 def test_redirects_stay_where_the_request_came_in(client: TestClient) -> None:

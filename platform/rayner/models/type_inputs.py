@@ -10,6 +10,7 @@ from torch import Tensor
 from rayner.models.encoder import Encoder
 
 _ROWS_TOGETHER = 8
+_ROWS_ON_A_GPU = 64
 
 
 class TypeInputs(NamedTuple):
@@ -30,12 +31,16 @@ class TypeInputs(NamedTuple):
 def anchor_states(encoder: Encoder, types: TypeInputs) -> Tensor:
     """The state at each row's anchor; on a CPU, where padding costs, rows of like length go together.
 
-    Where nothing is learned only rows of equal length do: then no state depends on the other rows.
+    Where nothing is learned only rows of equal length do: then no state depends on the other rows; and
+    elsewhere than on a CPU, memory is taken for a round of rows at a time.
     """
     if types.ids.device.type != "cpu":
-        return encoder(types.ids, types.mask)[
-            torch.arange(len(types.ids), device=types.ids.device), types.anchor
+        every = torch.arange(len(types.ids), device=types.ids.device)
+        rounds = [every] if torch.is_grad_enabled() else every.split(_ROWS_ON_A_GPU)
+        found = [
+            encoder(types.ids[rows], types.mask[rows])[rows - rows[:1], types.anchor[rows]] for rows in rounds
         ]
+        return torch.cat(found)
     lengths = types.mask.sum(1)
     order = lengths.argsort()
     states = []

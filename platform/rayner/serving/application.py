@@ -121,6 +121,7 @@ def _stages(
         replicas = settings.of_stage(name)
         own = {"models": user_config, "place": place, "replicas": replicas.model_dump(mode="json")}
         own |= {"batching": batching, "found": settings.limits.found}
+        own["type_tokens"] = settings.limits.type_tokens
         made = serve.deployment(name=name, **deployment_options(replicas))(StageReplica)
         stages[name] = versioned(made, own).bind(own)
     return stages

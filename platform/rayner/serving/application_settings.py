@@ -85,6 +85,9 @@ class LimitSettings(Settings):
     """Characters of a request, in Unicode code points: of texts and what describes types, or of mentions."""
     types: PositiveInt = 1000
     """Types of a request, with their further descriptions and their prototypes."""
+    type_tokens: PositiveInt = 32_768
+    """Sub-words of what describes the types of a request, learned ones too: the model reads them in one
+    piece, which must not take as long as `replicas.stuck_after`."""
     mentions: PositiveInt = 1000
     """Mentions of a request."""
     candidates: PositiveInt = 100_000

@@ -80,9 +80,8 @@ class StageReplica(StageService):
         batching = parse_settings(BatchingSettings, settings["batching"], "batching")
         _set_threads(replicas)
         self._stuck_after = replicas.stuck_after
-        super().__init__(
-            models, settings["place"], batching, RayMeter(), _device(replicas), settings["found"]
-        )
+        limits = settings["found"], settings["type_tokens"]
+        super().__init__(models, settings["place"], batching, RayMeter(), _device(replicas), *limits)
 
     def check_health(self) -> None:
         """Raise where the model no longer answers."""

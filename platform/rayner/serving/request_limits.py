@@ -9,9 +9,12 @@ from rayner.counted import counted
 from rayner.serving.application_settings import LimitSettings
 from rayner.serving.model_schemas import KnowledgeBaseOut
 from rayner.serving.problems import TooLarge
+from rayner.serving.remote_stages import RemoteStage
 from rayner.serving.schemas import RecognizeRequest
+from rayner.serving.served_stages import AskedStage
 from rayner.serving.typing_schemas import MarkedTextIn, TypeRequest
 from rayner.tasks.predict import Predicted
+from rayner.tasks.predictor_options import Options
 
 
 def check_linked(
@@ -59,3 +62,19 @@ def check_texts(request: RecognizeRequest | TypeRequest, limits: LimitSettings) 
             what = f"the documents up to this one{' and the types' if request.types else ''} have"
             what += f" {characters:,} characters"
             raise TooLarge(f"documents.{index}.text", what, f"send {limits.characters:,} at most")
+
+
+def check_type_tokens(asked: AskedStage, options: Options, most: int) -> None:
+    """Raise TooLarge if types that are asked for have more sub-words than a model may read at once. May take
+    a while.
+
+    A stage that another deployment holds is left to that one, which has its tokenizer.
+    """
+    types = getattr(options, "types", None)
+    stage = asked.stage
+    if isinstance(stage.predictor, RemoteStage) or types == getattr(stage.settings.options, "types", None):
+        return
+    texts = [text for t in types or () for text in (t.keyword or t.name, *t.guidelines, *t.prototypes)]
+    if (count := sum(len(ids) for ids, _ in stage.loaded.task.tokenizer.batch(texts))) > most:
+        what = f"{count:,} sub-words in what describes them"
+        raise TooLarge("types", what, f"send fewer or shorter ones: {most:,} at most")

@@ -35,7 +35,7 @@ from rayner.serving.replies import (
     standardize_reply,
     type_reply,
 )
-from rayner.serving.request_limits import check_candidates, check_linked, check_texts
+from rayner.serving.request_limits import check_candidates, check_linked, check_texts, check_type_tokens
 from rayner.serving.schemas import (
     AnnotateReply,
     AnnotateRequest,
@@ -176,7 +176,7 @@ class Service:
         pipeline = model.pipeline
         options = options_of(request, typer)
         documents = marked_documents_of(request.documents)
-        found = await self._read(request, model, options, documents)
+        found = await self._read(request, model, typer, options, documents)
         versions = models.versions({stage.name: stage.version for stage in pipeline.typing})
         unlearned = await new_types(pipeline.typing, typer, options)
         self._count("type", model, found, began)
@@ -237,7 +237,7 @@ class Service:
         linking = [models.knowledge_bases[name].about for name in asked.bases]
         check = partial(check_linked, linking, asked.choice.top_k, self.settings.limits.candidates)
         documents = documents_of(request.documents)
-        found = await self._read(request, model, asked, documents, check)
+        found = await self._read(request, model, recognizer, asked, documents, check)
         if request.contexts:
             found = await _with_contexts(found, pipeline)
         versions = models.versions(pipeline.versions(), asked.bases)
@@ -250,12 +250,17 @@ class Service:
         self,
         request: RecognizeRequest | TypeRequest,
         model: ServedModel,
+        stage: AskedStage,
         asked: Asked | Options,
         documents: Sequence[Document],
         check: Callable[[Sequence[Predicted]], None] = lambda _: None,
     ) -> list[Predicted]:
         with _types_by_place(request):
             kept: PredictorCache[Any] = model.answering if isinstance(asked, Asked) else model.typing
+            options = asked.options if isinstance(asked, Asked) else asked
+            if request.types is not None and kept.get(asked) is None:
+                # Beside the model's thread, in which one piece of work holds up all others.
+                await asyncio.to_thread(check_type_tokens, stage, options, self.settings.limits.type_tokens)
             predictor = await self._reader.predictor(kept, asked)
             return await self._reader.answers(predictor, documents, check)
 

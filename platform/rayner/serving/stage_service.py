@@ -16,6 +16,7 @@ from rayner.serving.metrics import Meter
 from rayner.serving.predictors import AnyPredictor
 from rayner.serving.reader import Reader
 from rayner.serving.remote_stages import OtherModels, StageAbout
+from rayner.serving.request_limits import check_type_tokens
 from rayner.serving.served_pipelines import load_stages, of_one_version
 from rayner.tasks.checkpoint import load_checkpoint
 from rayner.tasks.predict import Predicted
@@ -30,6 +31,7 @@ class StageService:
     Args:
         models: the service's.
         place: the stage's in the pipeline, from 0.
+        most_type_tokens: as in `check_type_tokens`; None for no limit.
 
     Raises:
         InputError: what cannot be loaded.
@@ -43,7 +45,9 @@ class StageService:
         meter: Meter | None = None,
         device: str | None = None,
         most_found: int | None = None,
+        most_type_tokens: int | None = None,
     ) -> None:
+        self._most_type_tokens = most_type_tokens
         whole = composed_pipeline(models)
         own = replace(whole, stages=(whole.stages[place],))
         self._reader = Reader(batching, meter or Meter(), device, most_found)
@@ -102,6 +106,9 @@ class StageService:
         stage = self._pipeline.recognizer or self._pipeline.typer
         if asked is None or stage is None:
             return self._pipeline.stages[0].predictor
+        most = self._most_type_tokens
+        if most is not None and isinstance(asked, Options) and stage.predictors.get(asked) is None:
+            await asyncio.to_thread(check_type_tokens, stage, asked, most)
         return await self._reader.predictor(stage.predictors, asked)
 
     def _other(self) -> OtherModels:
