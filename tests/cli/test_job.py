@@ -114,8 +114,10 @@ def test_what_a_process_here_would_know_the_node_knows_too(
     recipe: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     given = {name: f"of {name}" for name in ("RAYNER_DATA", "RAYNER_CACHE", "RAYNER_TASKS")}
-    given |= {"MLFLOW_TRACKING_URI": "http://mlflow", STORAGE_VARIABLE: "s3://runs", WAIT_VARIABLE: "60"}
-    for name, value in {**given, "RAY_ADDRESS": "auto", "PASSWORD": "secret"}.items():
+    given |= {STORAGE_VARIABLE: "s3://runs", WAIT_VARIABLE: "60"}
+    # Ray shows what is given so.
+    secrets = {"PASSWORD": "secret", "MLFLOW_TRACKING_URI": "http://ada:secret@mlflow"}
+    for name, value in {**given, "RAY_ADDRESS": "auto", **secrets}.items():
         monkeypatch.setenv(name, value)
     seen: list[Any] = []
 
@@ -129,3 +131,11 @@ def test_what_a_process_here_would_know_the_node_knows_too(
         main(["train", str(recipe)])
     assert (exited.value.code, capsys.readouterr().out) == (0, "found")
     assert seen == [given]
+
+    monkeypatch.setenv("RAYNER_DATA", "https://ada:secret@host/data")
+    with pytest.raises(SystemExit) as exited:
+        main(["train", str(recipe)])
+    assert (exited.value.code, len(seen)) == (2, 1)
+    error = capsys.readouterr().err
+    assert "https://host/data: the URI holds credentials" in error
+    assert "secret" not in error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +22,7 @@ class Cluster:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, room: int) -> None:
         self.room, self.actors, self.killed = room, list[Any](), set[int]()
+        self.options: dict[str, Any] = {}
         for module in (actors, elsewhere):
             monkeypatch.setattr(module, "ensure_ray", lambda: None)
         monkeypatch.setattr(actors, "SECONDS_TO_START", 0.0)
@@ -59,6 +61,7 @@ class _Remote:
         return actor
 
     def options(self, **options: Any) -> _Remote:
+        self.cluster.options = options
         return self
 
 
@@ -118,6 +121,23 @@ def test_work_elsewhere_that_is_killed_for_memory_is_begun_again(monkeypatch: py
     Cluster(monkeypatch, room=1).killed = set(range(9))
     with pytest.raises(RaynerError, match=f"lost its node or process {ATTEMPTS} times"):
         work_elsewhere(lambda attempt: attempt, Needs(cpus=1), {})
+
+
+def test_what_may_hold_a_password_is_no_part_of_a_runtime_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = Cluster(monkeypatch, room=1)
+    make = _Remote.remote
+
+    def on_node(self: _Remote, *given: Any) -> _Actor:
+        monkeypatch.delenv("MLFLOW_TRACKING_URI")
+        return make(self, *given)
+
+    monkeypatch.setattr(_Remote, "remote", on_node)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://ada:secret@host")
+    found = work_elsewhere(lambda _: os.environ["MLFLOW_TRACKING_URI"], Needs(cpus=1), {"RAYNER_DATA": "d"})
+    assert found == "https://ada:secret@host"
+    assert cluster.options == {"runtime_env": {"env_vars": {"RAYNER_DATA": "d"}}}
 
 
 @pytest.mark.parametrize(

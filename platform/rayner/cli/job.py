@@ -22,7 +22,7 @@ from rayner.config.base import ScalingSettings
 
 _LEADS = {"tune", "annotate", "convert", "check", "label", "resolve"}
 """Commands with `--workers` whose work is done by Ray tasks and actors of their own, unless `--workers 0`."""
-_PASSED_ON = ("RAYNER_DATA", "RAYNER_CACHE", "RAYNER_TASKS", "RAYNER_WAIT_SECONDS", "MLFLOW_TRACKING_URI")
+_PASSED_ON = ("RAYNER_DATA", "RAYNER_CACHE", "RAYNER_TASKS", "RAYNER_WAIT_SECONDS")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str]) -> None:
     if not os.environ.get("RAY_ADDRESS") or {"-h", "--help"} & set(arguments):
         run_here(arguments)
     with errors_as_status():
-        from rayner.files.uris import written_to
+        from rayner.files.uris import check_uris, written_to
         from rayner.runtime.actors import needs_of_worker
         from rayner.runtime.elsewhere import Needs, on_head, work_elsewhere
         from rayner.runtime.run_folder import STORAGE_VARIABLE, storage_folder
@@ -58,6 +58,7 @@ def main(arguments: Sequence[str]) -> None:
         # A URI stays one; the current folder of the job is not that of the node.
         storage = written_to(STORAGE_VARIABLE)
         environment[STORAGE_VARIABLE] = storage or str(Path(storage_folder()).absolute())
+        check_uris(environment)
         try:
             outcome = work_elsewhere(partial(work, arguments), needs, environment)
         except KeyboardInterrupt:

@@ -30,6 +30,7 @@ _ON_ONE_MACHINE = {
     # One process less: what counts the parts of Ray Data that are used.
     "RAY_DATA_USAGE_DISABLED": "1",
 }
+_MAY_HOLD_SECRETS = ("MLFLOW_TRACKING_URI",)
 _NO_GPUS = {"runtime_env": {"env_vars": {"CUDA_VISIBLE_DEVICES": ""}}}
 
 log = logging.getLogger(__name__)
@@ -114,6 +115,14 @@ def environment(changes: Mapping[str, str]) -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+def secrets() -> dict[str, str]:
+    """Variables of this process that its workers need, too, and that may hold a password.
+
+    They go there as arguments: Ray logs runtime environments on each node, and shows them in its dashboard.
+    """
+    return {name: os.environ[name] for name in _MAY_HOLD_SECRETS if name in os.environ}
 
 
 def is_one_machine() -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from rayner.errors import InputError, RaynerError, first_line
-from rayner.runtime.cluster import ensure_ray
+from rayner.runtime.cluster import ensure_ray, secrets
 from rayner.runtime.faults import lost_errors
 
 WAIT_VARIABLE = "RAYNER_WAIT_SECONDS"
@@ -75,7 +75,8 @@ def work_elsewhere(begin: Callable[[int], T], needs: Needs, environment: Mapping
     It is begun again where its node or process is lost.
 
     Args:
-        environment: variables of its process, and of what it starts.
+        environment: variables of its process, and of what it starts, on any node; Ray shows them. Those
+            that may hold a password it has besides.
 
     Raises:
         InputError: no node has had room for `RAYNER_WAIT_SECONDS`.
@@ -87,7 +88,7 @@ def work_elsewhere(begin: Callable[[int], T], needs: Needs, environment: Mapping
     actor = ray.remote(**needs.options())(_Worker) if needs.options() else ray.remote(_Worker)
     runtime_env = {"env_vars": dict(environment)}
     for attempt in range(1, ATTEMPTS + 1):
-        worker = actor.options(runtime_env=runtime_env).remote(os.getcwd())
+        worker = actor.options(runtime_env=runtime_env).remote(os.getcwd(), secrets())
         try:
             node = worker.node.remote()
             wait_for_room([node], needs)
@@ -104,7 +105,8 @@ def work_elsewhere(begin: Callable[[int], T], needs: Needs, environment: Mapping
 class _Worker:
     """The process that works."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, given: Mapping[str, str]) -> None:
+        os.environ.update(given)
         if Path(folder).is_dir():
             os.chdir(folder)
 

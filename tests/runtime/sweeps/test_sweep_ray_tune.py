@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from types import SimpleNamespace
 from typing import Any
 
@@ -152,3 +153,20 @@ def test_a_trial_does_not_repeat_what_the_driver_said_of_the_data(
     trial._trainable_func(None, {})
     said = [record.getMessage() for record in caplog.records]
     assert said == ["train: 1 item left out", "train: 2 items left out"]
+
+
+def test_a_trial_knows_the_server_that_the_driver_tracks_at(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+    monkeypatch.setattr(
+        "rayner.runtime.sweeps.trainable.run_trial",
+        lambda *_: seen.append(os.environ["MLFLOW_TRACKING_URI"]),
+    )
+    session = SimpleNamespace(report=lambda _: None)
+    monkeypatch.setattr("ray.tune.trainable.function_trainable.get_session", lambda: session)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://ada:secret@host")
+    trial: Any = trainable_of(plan)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI")
+    trial._trainable_func(None, {})
+    assert seen == ["https://ada:secret@host"]

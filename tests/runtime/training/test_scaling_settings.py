@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import nullcontext
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -31,6 +34,16 @@ SCALING = {
 }
 
 
+TRACKING = "https://ada:SECRET@host"
+
+
+@dataclass(repr=False)
+class Reference:
+    """As Ray's: what shows it shows no value."""
+
+    value: Any
+
+
 @pytest.fixture
 def given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What Ray's trainer is made with for a recipe with `SCALING`."""
@@ -38,7 +51,7 @@ def given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
     class Trainer:
         def __init__(self, loop: Any, **settings: Any) -> None:
-            seen.update(settings)
+            seen.update(settings, loop=loop)
 
         def fit(self) -> Any:
             raise RaynerError("as far as this test goes")
@@ -46,7 +59,8 @@ def given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.setattr(ray_torch, "TorchTrainer", Trainer)
     monkeypatch.setattr(ray_workers, "ensure_ray", lambda: None)
     monkeypatch.setattr(ray_workers, "this_node", lambda: "here")
-    monkeypatch.setattr(ray, "put", lambda value: value)
+    monkeypatch.setattr(ray, "put", Reference)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", TRACKING)
     recipe = parse_recipe(tiny_recipe(tmp_path, "tagger") | {"scaling": SCALING}, "recipe")
     examples: Any = SimpleNamespace(folder=tmp_path)
     with pytest.raises(RaynerError, match="as far as"):
@@ -72,3 +86,17 @@ def test_the_timeout_reaches_the_process_group(given: dict[str, Any], tmp_path: 
         assert found == timedelta(seconds=SCALING["collective_timeout_seconds"])
     finally:
         dist.destroy_process_group()
+
+
+def test_what_may_hold_a_password_reaches_the_workers_unseen(
+    given: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = given["train_loop_config"]
+    # Ray's dashboard shows it.
+    assert "SECRET" not in repr(config)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI")
+    monkeypatch.setattr(ray, "get", lambda reference, timeout: reference.value)
+    monkeypatch.setattr(ray_workers, "same_workers", nullcontext)
+    monkeypatch.setattr(ray_workers, "_run_of", lambda config: None)
+    monkeypatch.setattr(ray_workers, "work", lambda run: os.environ["MLFLOW_TRACKING_URI"])
+    assert given["loop"](config) == TRACKING

@@ -20,6 +20,7 @@ from rayner.files.locks import LOCK, locked
 from rayner.files.publishing import Publication, TakenOverError
 from rayner.files.run_checkpoints import LAST
 from rayner.files.working import worked_on
+from rayner.runtime.cluster import secrets
 from rayner.runtime.faults import lost_errors
 from rayner.runtime.shared_folder import check_visible
 from rayner.runtime.sweeps.plan import TRIALS, Plan
@@ -63,11 +64,12 @@ def trainable_of(plan: Plan, until: int | None = None) -> type:
     """What Ray Tune calls with the settings of each trial; it ends after `until` epochs."""
     from ray.tune.trainable import wrap_function
 
-    told = said()
+    told, given = said(), secrets()
 
     def trainable(config: dict[str, Any]) -> None:
         # Of the data, the driver has: each trial would repeat it.
         leave_unsaid(told)
+        os.environ.update(given)
         run_trial(plan, settings_of(plan, config), _report_to_tune, until)
 
     class Trial(wrap_function(trainable)):

@@ -19,7 +19,7 @@ from rayner.data.example_sets import ExampleSet
 from rayner.errors import InputError, RaynerError, RecipeError
 from rayner.files.publishing import Publication
 from rayner.runtime.actors import needs_of_worker
-from rayner.runtime.cluster import ensure_ray, has_state_api, this_node
+from rayner.runtime.cluster import ensure_ray, has_state_api, secrets, this_node
 from rayner.runtime.run_folder import STORAGE_VARIABLE
 from rayner.runtime.tracking import Record, scalars
 from rayner.runtime.training.controller_callbacks import controller_callbacks, lasts
@@ -149,6 +149,8 @@ def _given(
         "publication": publication and (publication.uri, publication.owner, publication.attempt),
         "below": publication and str(out.relative_to(publication.folder.resolve())),
         "until": launch.until,
+        # Ray shows what it is given here by value.
+        "secrets": ray.put(secrets()),
     }
 
 
@@ -193,6 +195,7 @@ def _work_on_ray(config: Mapping[str, Any]) -> TrainState | RaynerError:
     workers = None
     try:
         with same_workers() as workers:
+            os.environ.update(ray.get(config["secrets"], timeout=SECONDS_TO_FETCH))
             return work(_run_of(config))
     except RaynerError as error:
         # Where all workers end with it, Ray needs not see a failure, which it would log at length.
