@@ -81,7 +81,7 @@ def test_a_lock_is_had_when_its_holder_ends(
 
 def test_a_disk_that_is_full_is_told_of_the_folder(tmp_path: Path) -> None:
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    what = rf"{tmp_path}: there is no room to write it \(File too large\); free space"
+    what = rf"{tmp_path}: there is no room to write it \(File too large\); free some"
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
     try:
         with pytest.raises(InputError, match=what), locked(tmp_path / LOCK, "runs here"):

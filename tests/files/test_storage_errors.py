@@ -217,7 +217,7 @@ def test_a_bucket_is_asked_once_for_its_region_if_nothing_names_it(monkeypatch: 
         monkeypatch.delenv(name)
     for _ in range(2):
         assert store_at("s3://of-ireland/x").config["region"] == "eu-west-1"
-    assert "region" not in store_at("s3://nowhere/x").config
+        assert "region" not in store_at("s3://nowhere/x").config
     store_at("gs://of-ireland/x")
     assert asked == ["of-ireland", "nowhere"]
     for name, value in (("AWS_ENDPOINT_URL", "http://127.0.0.1:1"), ("AWS_DEFAULT_REGION", "eu-north-1")):

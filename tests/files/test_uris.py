@@ -60,6 +60,7 @@ def test_a_long_word_of_a_message_takes_no_square_of_its_length(piece: str) -> N
         ("https://host/x?sas_part=SECRET", "https://host/x"),
         ("https://host/x?token=SECRET", "https://host/x"),
         ("https://host/x?v=1;sig=SECRET", "https://host/x"),
+        ("https://host/x;token=SECRET", "https://host/x"),
         ("https://host/x?http-auth=SECRET", "https://host/x"),
     ],
 )
@@ -78,6 +79,9 @@ def test_a_uri_with_a_secret_is_refused_without_it(text: str, shown: str) -> Non
         "az://container@account/x",
         "hdfs://ada@namenode:8020/x",
         "sftp://ada@host/x",
+        "webhdfs://ada@host:9870/x",
+        "file:///data@2024/x",
+        "https://host?author=a@b.org",
         "hf://datasets/owner/name@main/x",
         "https://host/@ada/x?author=ada&passage=3&sasl=1&v=a@b",
         "https://host:8080/x",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from contextlib import suppress
 from datetime import timedelta
 from functools import cache
 from typing import Any
@@ -78,14 +79,15 @@ def _region(uri: str) -> dict[str, str]:
     named = ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3")
     if not uri.startswith("s3:") or any(os.environ.get(name) for name in named):
         return {}
-    try:
-        return {"region": _region_of(uri.split("/")[2])}
-    except (OSError, ValueError):
-        return {}
+    region = _region_of(uri.split("/")[2])
+    return {"region": region} if region else {}
 
 
 @cache
-def _region_of(bucket: str) -> str:
+def _region_of(bucket: str) -> str | None:
     from pyarrow.fs import resolve_s3_region
 
-    return resolve_s3_region(bucket)
+    # What cannot be found takes seconds each time.
+    with suppress(OSError, ValueError):
+        return resolve_s3_region(bucket)
+    return None

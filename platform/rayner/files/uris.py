@@ -14,7 +14,7 @@ _SCHEMES = "s3|gs|gcs|abfss?|az|hdfs|viewfs|hf|memory"
 _IN_A_PATH = re.compile(rf"(?:.*/)?({_SCHEMES}):/+(.+)", re.DOTALL)
 # What is before a URI is looked for at the beginning of a word: a long one would take its square.
 _SHOWN = re.compile(rf"(?:(?<![^\s'\"])[^\s'\"]*/)?\b({_SCHEMES}):/(?=[^/])")
-_URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+([^/]*)(.*)", re.DOTALL)
+_URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+([^/?#]*)(.*)", re.DOTALL)
 _FILE = re.compile(r"file:/+(?:localhost/)?")
 # `auth` and the like as words: `author` holds no secret.
 _SECRET = re.compile(
@@ -37,8 +37,11 @@ _WITH_USERS = (
     "sftp",
     "ssh",
     "smb",
+    "webhdfs",
+    "swebhdfs",
+    "file",
 )
-"""Before the `@` is a container or the name of a user there, which no password is."""
+"""Before the `@` is a container, the name of a user or a folder's there, which no password is."""
 _BARE_PERCENT = re.compile("%(?![0-9A-Fa-f]{2})")
 _OF_URIS = "%/:?&=@+,;!$'()*[]"
 
@@ -145,7 +148,7 @@ def check_uri(text: str) -> None:
 
 
 def _harmless(place: str) -> str:
-    place = place.partition("?")[0]
+    place = re.split("[?&;]", place, maxsplit=1)[0]
     if "@" in place:
         return place.rpartition("@")[2]
     return "..." if ":" in place.partition("/")[0] else place

@@ -70,7 +70,7 @@ def told_of(where: object, hint: str) -> Iterator[None]:
         reason = error.strerror or str(error)
         if error.errno in FULL:
             what = f"there is no room to write it ({reason})"
-            raise InputError(str(where), what, "free space on this machine") from None
+            raise InputError(str(where), what, "free some space there") from None
         raise InputError(str(where), f"cannot be written to ({reason})", hint) from None
 
 

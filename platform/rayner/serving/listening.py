@@ -62,16 +62,15 @@ def own_port(http: HttpSettings) -> Iterator[None]:
         return
     _check_listening(http)
     # Each user's own: proxies of several users cannot share a port. Machines may share a home directory.
-    name = f"rayner-serve-{socket.gethostname()}-{http.host.replace(':', '.')}-{http.port}.lock"
+    name = f"rayner-serve-{os.getuid()}-{socket.gethostname()}-{http.host.replace(':', '.')}-{http.port}.lock"
     lock = _own_folder() / name
     try:
         lock.parent.mkdir(parents=True, exist_ok=True)
         file = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     except OSError as error:
         what = f"cannot be opened to lock it ({error.strerror or error})"
-        raise InputError(
-            str(lock), what, "remove it, or make its folder one that can be written to"
-        ) from None
+        hint = "remove it, or set RAYNER_LOCAL to a folder of yours that can be written to"
+        raise InputError(str(lock), what, hint) from None
     try:
         if not taken(file, lock):
             what = f"another rayner serve is about to listen at {http.host}:{http.port}"
