@@ -73,7 +73,9 @@ class ShownDocuments:
 
     def show(self, document: Document) -> None:
         """Print the text with its mentions, and below it the contexts that were chosen for its sentences."""
-        for name in [*getattr(self._pipeline.predictor, "names", ()), *(m.type for m in document.mentions)]:
+        from rayner.tasks.base import type_names
+
+        for name in [*type_names(self._pipeline.predictor), *(m.type for m in document.mentions)]:
             self._colours.setdefault(name, COLOURS[len(self._colours) % len(COLOURS)])
         self._lines.print(
             marked_text(

@@ -74,8 +74,7 @@ def stage_predictors(
     of_types = PredictorCache[Options](loaded.predictor, type_sets)
 
     def make(options: Options) -> AnyPredictor:
-        types = getattr(options, "types", None)
-        bare = loaded.record.options.of({"types": types}, loaded.recipe.task)
+        bare = loaded.record.options.of({"types": options.asked_types}, loaded.recipe.task)
         if not isinstance(predictor, Adjustable):
             return of_types.make(options)
         base = of_types.make(bare)

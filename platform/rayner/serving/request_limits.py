@@ -70,9 +70,9 @@ def check_type_tokens(asked: AskedStage, options: Options, most: int) -> None:
 
     A stage that another deployment holds is left to that one, which has its tokenizer.
     """
-    types = getattr(options, "types", None)
+    types = options.asked_types
     stage = asked.stage
-    if isinstance(stage.predictor, RemoteStage) or types == getattr(stage.settings.options, "types", None):
+    if isinstance(stage.predictor, RemoteStage) or types == stage.settings.options.asked_types:
         return
     texts = [text for t in types or () for text in (t.keyword or t.name, *t.guidelines, *t.prototypes)]
     if (count := sum(len(ids) for ids, _ in stage.loaded.task.tokenizer.batch(texts))) > most:

@@ -14,6 +14,7 @@ from rayner.serving.knowledge import Choice, ServedKnowledgeBase, serve_knowledg
 from rayner.serving.model_schemas import ModelOut, StageOut
 from rayner.serving.predictors import AnyPredictor, PredictorCache, stage_predictors
 from rayner.serving.served_stages import STAGE, AskedStage, ServedStage, chained
+from rayner.tasks.base import fine_type_names, type_names
 from rayner.tasks.checkpoint import Checkpoint
 from rayner.tasks.predict import predict, stages_of
 from rayner.tasks.predictor_options import Options
@@ -198,7 +199,7 @@ def load_stages(
             links.append(next(same, made))
         else:
             computed = one.version + suffix(checkpoint.precision)
-            names = getattr(predictor, "fine_types", None) or getattr(predictor, "names", ())
+            names = fine_type_names(predictor) or type_names(predictor)
             stages.append(ServedStage(one, computed, checkpoint, predictor, names))
     caches = [
         stage_predictors(stage.loaded, type_sets, stage.settings.options, stage.predictor) for stage in stages

@@ -60,7 +60,7 @@ class AskedStage:
         if asked.paths():
             known = {t.name: t for t in self.recipe.types}
             return [known.get(name) or TypeSettings(name=name) for name in self.stage.names]
-        return described(getattr(asked, "types", None) or (), self.recipe.types) or self.recipe.types
+        return described(asked.asked_types or (), self.recipe.types) or self.recipe.types
 
     @property
     def known(self) -> Sequence[TypeSettings]:
@@ -85,7 +85,7 @@ class AskedStage:
             task=self.recipe.task,
             types=[TypeOut(name=t.name, description=t.description) for t in self.types],
             options=[name for name in ("types", "shift", "overlap") if name in known],
-            shift=getattr(self.stage.settings.options, "shift", None),
+            shift=self.stage.settings.options.asked_shift,
             window_length=self.recipe.windows.length,
             window_overlap=self.recipe.windows.overlap,
         )
@@ -96,7 +96,7 @@ class AskedStage:
             version=self.stage.version,
             task=self.recipe.task,
             types=list(self.stage.names),
-            shift=getattr(self.stage.settings.options, "shift", None),
+            shift=self.stage.settings.options.asked_shift,
         )
 
 
@@ -107,7 +107,7 @@ async def new_types(stages: Sequence[ServedStage], asked: AskedStage, options: O
         own = options if stage is asked.stage else stage.settings.options
         if not isinstance(stage.predictor, RemoteStage):
             found |= stage.loaded.task.new_types(own)
-        elif getattr(own, "types", None):
+        elif own.asked_types:
             found |= await stage.predictor.new_types(own)
     return found
 

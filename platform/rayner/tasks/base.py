@@ -199,7 +199,8 @@ class Predictor(Protocol[Given, Prepared, Scores, Out]):
 
     `forward_cost` is what a batch costs beside its windows, in tokens: the more, the fewer batches.
     `tokens_per_batch` is how many padded tokens a batch has unless the caller says. `whole`: it is given
-    whole documents, never sections of long ones.
+    whole documents, never sections of long ones. What says which types it looks for has `names` too, as
+    `type_names` reads them, and what gives fine types has `fine_types`.
     """
 
     forward_cost: int
@@ -225,3 +226,13 @@ class Predictor(Protocol[Given, Prepared, Scores, Out]):
     def evaluate(self, predicted: Sequence[Out], gold: Sequence[Given]) -> dict[str, Any]:
         """The metrics of the task. Both may be what `Kind.scored` leaves of them: documents without texts."""
         ...
+
+
+def type_names(stage: object) -> Sequence[str]:
+    """The types of mentions that a stage looks for; empty where it does not say."""
+    return getattr(stage, "names", ())
+
+
+def fine_type_names(stage: object) -> Sequence[str]:
+    """The fine types that a stage gives; empty where it gives none."""
+    return getattr(stage, "fine_types", ())

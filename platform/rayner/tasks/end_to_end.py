@@ -13,6 +13,7 @@ from rayner.data.schema import Document, Mention
 from rayner.metrics.counts import looked_for
 from rayner.metrics.end_to_end import FineTypes, score_end_to_end
 from rayner.metrics.outcomes import Outcome, Truth, TruthOf, outcomes
+from rayner.tasks.base import fine_type_names, type_names
 from rayner.tasks.link_scores import Linking, last_linking
 
 
@@ -51,14 +52,14 @@ def evaluate_end_to_end(
     Raises:
         CorpusError: the ids of gold and predicted documents do not agree.
     """
-    types = [name for stage in stages for name in getattr(stage, "names", ())] or None
+    types = [name for stage in stages for name in type_names(stage)] or None
     truth_of = _truth_of([stage for stage in stages if isinstance(stage, Linking)])
     gold, predicted, on_gold = (looked_for(documents, types) for documents in (gold, predicted, on_gold))
     if not any(truth.ids and truth.linked for d in gold for truth in map(truth_of, d.mentions)):
         truth_of = None
     rows = outcomes(gold, predicted, types, truth_of)
     given = outcomes(gold, on_gold, types, truth_of) if on_gold else []
-    known = {name for stage in stages for name in getattr(stage, "fine_types", ())}
+    known = {name for stage in stages for name in fine_type_names(stage)}
     is_typed = any(known.intersection(gold_types(m)) for d in gold for m in d.mentions)
     fine = FineTypes(gold, predicted, on_gold) if is_typed else None
     return EndToEnd(score_end_to_end(rows, given, fine, intervals=intervals), rows)

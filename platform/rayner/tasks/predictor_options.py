@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -40,6 +40,16 @@ class Options(Settings):
                 hint = f"its options are {known}" if known else "it has none: leave it out"
                 raise InputError(where, f"is no option of a {task}", hint) from None
             raise InputError(where, found.what, found.hint) from None
+
+    @property
+    def asked_types(self) -> Sequence[Any] | None:
+        """The option `types`: types or their names; None where none are asked for, or there is no such."""
+        return getattr(self, "types", None)
+
+    @property
+    def asked_shift(self) -> float | None:
+        """The option `shift`; None where there is no such."""
+        return getattr(self, "shift", None)
 
     def paths(self) -> set[str]:
         """The names of the options that are files or folders."""

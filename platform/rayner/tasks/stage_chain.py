@@ -8,6 +8,7 @@ from typing import Any
 
 from rayner.data.schema import Document
 from rayner.metrics.counts import looked_for
+from rayner.tasks.base import type_names
 from rayner.tasks.link_scores import Linking, score_links
 from rayner.tasks.registry import Stage
 
@@ -21,7 +22,7 @@ class Chain:
     @property
     def names(self) -> Sequence[str]:
         """The types that are looked for."""
-        return [name for stage in self.stages for name in getattr(stage, "names", ())]
+        return [name for stage in self.stages for name in type_names(stage)]
 
     def evaluate(self, predicted: Sequence[Document], gold: Sequence[Document]) -> dict[str, Any]:
         """The metrics of all stages, of mentions of the types that are looked for.

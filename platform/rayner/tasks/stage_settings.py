@@ -10,6 +10,7 @@ from typing import Any
 
 from rayner.errors import InputError, RecipeError
 from rayner.files.uris import without_file_scheme
+from rayner.tasks.base import type_names
 from rayner.tasks.card import commands_for
 from rayner.tasks.checkpoint import load_checkpoint, read_recipe, version_of
 from rayner.tasks.predictor_options import Options
@@ -69,7 +70,7 @@ def never_learned(stages: Iterable[StageSettings]) -> dict[str, Any]:
     for stage in stages:
         folder = stage.checkpoint
         # What a typer has learned is among its files, what others have in their recipes.
-        in_files = stage.record.stage == "types" and getattr(stage.options, "types", None)
+        in_files = stage.record.stage == "types" and stage.options.asked_types
         task = load_checkpoint(folder, "cpu").task if in_files else train_task(read_recipe(folder))
         found |= task.new_types(stage.options)
     return found
@@ -93,10 +94,10 @@ def check_types(settings: Sequence[StageSettings], stages: Sequence[Any]) -> Non
     names: set[str] = set()
     for setting, stage in zip(settings, stages, strict=True):
         if setting.record.stage == "mentions":
-            names |= set(getattr(stage, "names", ()))
+            names |= set(type_names(stage))
         if setting.record.stage != "entities" or not names:
             continue
-        if unknown := sorted(set(getattr(setting.options, "types", None) or ()) - names):
+        if unknown := sorted(set(setting.options.asked_types or ()) - names):
             what = f"links the type {', '.join(map(repr, unknown))}, which no stage before it finds"
             hint = f"the types are {', '.join(sorted(names))}"
             raise RecipeError(f"{setting.where}.types", what, hint)

@@ -83,7 +83,7 @@ class PipelineSettings:
     @property
     def links(self) -> Callable[[str], bool]:
         """Whether mentions of a type are looked up in a knowledge base."""
-        types = [getattr(s.options, "types", None) for s in self.stages if s.record.stage == "entities"]
+        types = [s.options.asked_types for s in self.stages if s.record.stage == "entities"]
         return lambda name: any(names is None or name in names for names in types)
 
     @property

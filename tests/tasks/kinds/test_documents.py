@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import obstore
 import pytest
 
 from rayner.data.schema import Document
-from rayner.tasks.kinds.documents import documents_of
+from rayner.tasks.kinds.documents import Documents, documents_of
+from rayner.tasks.stage_chain import Chain
 from tests.object_storage import BUCKET, Storage
 from tests.tasks.small import recognizer
 
@@ -65,3 +69,17 @@ def test_what_a_file_was_annotated_for_holds_in_a_folder_at_a_uri(corpora: Path,
     whole = {"news": None, "songs": ("PER",), "others/songs": ("LOC",)}
     for written in (home, f"{home}/"):
         assert known(list(documents_of([Path(written)], "auto", recipe))) == whole
+
+
+def test_types_are_called_others_only_where_the_stages_say_which_they_find(
+    corpora: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    row = {"text": "Ada sang", "mentions": [{"start": 0, "end": 3, "type": "PER"}]}
+    Path("marked.jsonl").write_text(json.dumps(row) + "\n")
+    recipe = recognizer(corpus={"train": ["news.jsonl"]}).recipe
+    for names, told in (((), False), (("PER",), False), (("LOC",), True)):
+        stage: Any = SimpleNamespace(names=names) if names else object()
+        caplog.clear()
+        Documents().read([Path("marked.jsonl")], "auto", recipe, cast(Any, Chain((stage, stage))))
+        assert ("of a type that is looked for" in caplog.text) == told

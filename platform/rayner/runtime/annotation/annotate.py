@@ -193,7 +193,7 @@ def _tell_of_given(source: PipelineSettings, counts: Mapping[str, Any]) -> None:
         log.warning("no document brings a mention, and the checkpoint finds none itself: %s", _BRING)
         return
     stages = [stage.options for stage in source.stages if stage.record.stage == "entities"]
-    wanted = {name for options in stages for name in getattr(options, "types", None) or ()}
+    wanted = {name for options in stages for name in options.asked_types or ()}
     if unused := sorted(wanted - counts["types"].keys()):
         what = "no mention is of the type %s, which the pipeline links; those there are: %s"
         log.warning(what, *(", ".join(map(repr, names)) for names in (unused, counts["types"])))

@@ -22,7 +22,7 @@ from rayner.data.writers.parquet import parquet_file
 from rayner.files.fetching import is_there
 from rayner.files.uris import expanded, uri_of
 from rayner.metrics.intervals import span_intervals
-from rayner.tasks.base import Mode, ParallelMap, Predictor
+from rayner.tasks.base import Mode, ParallelMap, Predictor, type_names
 from rayner.tasks.kinds.base import FOLDER, Card, GoldItems, Kind, Source, held_out_documents
 from rayner.tasks.splits import Change, FoundDocuments, Split, change_of, document_units, read_documents
 
@@ -89,7 +89,7 @@ class Documents(Kind):
             named = ", ".join(map(str, paths))
             log.warning("%s: no mentions to score against; name an annotated corpus", named)
         outcome = "mentions of types that are not looked for do not count"
-        name_other_types(documents.found.mentions, types or getattr(predictor, "names", None), outcome)
+        name_other_types(documents.found.mentions, types or type_names(predictor) or None, outcome)
         return GoldItems(documents, {})
 
     def scored(self, item: Document) -> Document:

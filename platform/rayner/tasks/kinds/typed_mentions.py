@@ -16,7 +16,7 @@ from rayner.data.schema import Document
 from rayner.errors import CorpusError
 from rayner.metrics.typed_mentions import typed_items
 from rayner.metrics.typing_intervals import typing_intervals
-from rayner.tasks.base import Mode, ParallelMap, Predictor, Unit
+from rayner.tasks.base import Mode, ParallelMap, Predictor, Unit, fine_type_names
 from rayner.tasks.kinds.base import FOLDER, Card, GoldItems, held_out_documents
 from rayner.tasks.kinds.documents import Documents, documents_of, name_other_types, types_on_a_card
 from rayner.tasks.splits import Change, read_documents
@@ -69,7 +69,7 @@ class TypedMentions(Documents):
             what = f"{counted(untyped, 'mention')}, none with a type"
             raise CorpusError(", ".join(map(str, paths)), what, "name a corpus whose mentions have types")
         outcome = "types that are not looked for count as not found"
-        name_other_types(typed, getattr(predictor, "fine_types", None), outcome)
+        name_other_types(typed, fine_type_names(predictor) or None, outcome)
         return GoldItems((_of_types(d, wanted) for d in documents), {"untyped": untyped})
 
     def intervals(

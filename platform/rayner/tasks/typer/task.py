@@ -263,9 +263,9 @@ class TyperTask(CorpusTask[TyperRecipe]):
                 thresholds = torch.stack(rows)
             return TypePredictor(self, model, names, table, thresholds + asked.shift)
 
-    def new_types(self, options: Any) -> Mapping[str, Any]:
+    def new_types(self, options: TyperOptions) -> Mapping[str, Any]:
         """Types that were never learned; each has the mean of the thresholds of those that were."""
-        asked = getattr(options, "types", None) or ()
+        asked = options.types or ()
         learned = self.vocabulary if asked else {}
         return {t.name: "mean" for t in asked if t.name not in learned}
 
