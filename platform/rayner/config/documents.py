@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, PositiveInt, model_validator
@@ -293,6 +293,16 @@ class DocumentRecipe(BaseRecipe):
     def _contexts_have_room(self) -> DocumentRecipe:
         check_room(self.context, self.windows)
         return self
+
+
+def listed_types(recipe: BaseRecipe) -> Sequence[TypeSettings]:
+    """The types of a recipe; empty where it lists none."""
+    return getattr(recipe, "types", ())
+
+
+def window_settings(recipe: BaseRecipe) -> WindowSettings | None:
+    """How a recipe has texts cut into windows; None where it does not say."""
+    return getattr(recipe, "windows", None)
 
 
 def check_room(context: ContextSettings | None, windows: WindowSettings) -> None:

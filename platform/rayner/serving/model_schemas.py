@@ -38,10 +38,10 @@ class RecognizerOut(Reply):
     """What a request may ask of it, of `types`, `shift` and `overlap`."""
     shift: float | None
     """That of a request without one."""
-    window_length: int
-    """Sub-words that a window holds."""
-    window_overlap: int
-    """Sub-words that a window shares with the next one."""
+    window_length: int | None
+    """Sub-words that a window holds; null where the recipe does not say."""
+    window_overlap: int | None
+    """Sub-words that a window shares with the next one; null where the recipe does not say."""
 
 
 class TyperOut(Reply):

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 from rayner.config.base import AskedPrecision
+from rayner.config.documents import listed_types
 from rayner.errors import CheckpointError, InputError, RecipeError
 from rayner.models.precision import default_precision
 from rayner.serving.application_settings import ModelSettings, ServedBaseSettings
@@ -198,13 +199,12 @@ def check_linked_types(
         RecipeError: such a type, its knowledge base, and the types that there are.
     """
     finding = [one for settings in pipelines for one in settings.stages if one.record.stage == "mentions"]
-    # Those of a support are known once it is read.
+    # Those of a support are known once it is read, those of a recipe that lists none to its model alone.
     if not finding or any(stage.options.paths() for stage in finding):
         return
-    types: list[Any] = [
-        getattr(stage.options, "types", None) or getattr(read_recipe(stage.checkpoint), "types", ())
-        for stage in finding
-    ]
+    types = [s.options.asked_types or listed_types(read_recipe(s.checkpoint)) for s in finding]
+    if not all(types):
+        return
     names = {given.name for own in types for given in own}
     free = any("types" in type(stage.options).model_fields for stage in finding)
     for base, given in bases.items():

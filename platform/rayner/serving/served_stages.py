@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from functools import cached_property
+from typing import Any
 
-from rayner.config import DocumentRecipe, TypeSettings
-from rayner.config.documents import described
+from rayner.config import BaseRecipe, TypeSettings
+from rayner.config.documents import described, listed_types, window_settings
 from rayner.serving.model_schemas import RecognizerOut, TypeOut, TyperOut
 from rayner.serving.predictors import AnyPredictor, PredictorCache
 from rayner.serving.remote_stages import RemoteStage
@@ -48,24 +49,22 @@ class AskedStage:
     predictors: PredictorCache[Options]
 
     @property
-    def recipe(self) -> DocumentRecipe:
+    def recipe(self) -> BaseRecipe:
         """That of the checkpoint."""
-        return cast(DocumentRecipe, self.stage.loaded.recipe)
+        return self.stage.loaded.recipe
 
-    @property
+    @cached_property
     def types(self) -> Sequence[TypeSettings]:
         """Those that it looks for unless a request says: those of the pipeline file, or of the recipe; with a
-        support those of its examples."""
-        asked = self.stage.settings.options
-        if asked.paths():
-            known = {t.name: t for t in self.recipe.types}
-            return [known.get(name) or TypeSettings(name=name) for name in self.stage.names]
-        return described(asked.asked_types or (), self.recipe.types) or self.recipe.types
+        support those of its examples, and without any in the recipe those that the predictor names."""
+        asked, learned = self.stage.settings.options, listed_types(self.recipe)
+        types = [] if asked.paths() else described(asked.asked_types or (), learned) or learned
+        return types or described([TypeSettings(name=name) for name in self.stage.names], learned)
 
     @property
     def known(self) -> Sequence[TypeSettings]:
         """The types that a request may ask for by their names alone; of equal names the last one is meant."""
-        return (*self.recipe.types, *self.types)
+        return (*listed_types(self.recipe), *self.types)
 
     def options(self, **values: Any) -> Options:
         """The options in plain values; those that are None are as the pipeline file has them.
@@ -80,14 +79,15 @@ class AskedStage:
     def describe(self) -> RecognizerOut:
         """For `GET /v1/models`."""
         known = self.stage.loaded.record.options.model_fields
+        windows = window_settings(self.recipe)
         return RecognizerOut(
             version=self.stage.version,
             task=self.recipe.task,
             types=[TypeOut(name=t.name, description=t.description) for t in self.types],
             options=[name for name in ("types", "shift", "overlap") if name in known],
             shift=self.stage.settings.options.asked_shift,
-            window_length=self.recipe.windows.length,
-            window_overlap=self.recipe.windows.overlap,
+            window_length=windows.length if windows else None,
+            window_overlap=windows.overlap if windows else None,
         )
 
     def describe_typer(self) -> TyperOut:

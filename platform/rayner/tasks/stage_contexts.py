@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import PositiveInt
 
 from rayner.config import BaseRecipe, ContextSettings, WindowSettings
-from rayner.config.documents import LEAST_ROOM
+from rayner.config.documents import LEAST_ROOM, window_settings
 from rayner.config.recipe_files import parse_settings
 from rayner.counted import counted
 from rayner.data.schema import Document
@@ -77,7 +77,7 @@ def read_stage_contexts(value: Any, where: str, folder: Path, recipe: BaseRecipe
         ranker = place_of_ranker(settings.ranker, folder, f"{where}.ranker")
         check_ranker(ranker, f"{where}.ranker")
         settings = settings.model_copy(update={"ranker": str(ranker)})
-    windows = getattr(recipe, "windows", None)
+    windows = window_settings(recipe)
     if "context" not in type(recipe).model_fields or windows is None:
         raise RecipeError(where, f"task {recipe.task} reads no contexts", "leave it out")
     room, least = _windows(windows, settings, where).context, _least_room(settings)

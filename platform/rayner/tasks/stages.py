@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rayner.config.base import AskedPrecision, Precision
-from rayner.config.documents import LEAST_ROOM
+from rayner.config.documents import LEAST_ROOM, window_settings
 from rayner.config.recipe_files import read_yaml
 from rayner.data.schema import Document
 from rayner.errors import InputError, RecipeError
@@ -321,8 +321,8 @@ def suffix(precision: AskedPrecision) -> str:
 
 
 def _reads_contexts(stage: StageSettings) -> bool:
-    windows = getattr(read_recipe(stage.checkpoint), "windows", None)
-    return getattr(windows, "context", 0) >= LEAST_ROOM
+    windows = window_settings(read_recipe(stage.checkpoint))
+    return windows is not None and windows.context >= LEAST_ROOM
 
 
 def _stage(value: Any, where: str, folder: Path) -> StageSettings:

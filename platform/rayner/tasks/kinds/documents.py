@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from rayner.config import CorpusSettings, DocumentRecipe, TyperRecipe, TypeSettings
 from rayner.config.coreference import CoreferenceRecipe
+from rayner.config.documents import listed_types
 from rayner.data.schema import UNKNOWN, Document, documents_from_table, documents_to_table
 from rayner.data.split import split_keys, splits_of
 from rayner.data.writers.parquet import parquet_file
@@ -112,11 +113,12 @@ class Documents(Kind):
         return gold, predicted
 
     def card(self, recipe: DocumentRecipe) -> Card:
-        """The types, and how to annotate."""
+        """The types, where the recipe lists some, and how to annotate."""
+        types = listed_types(recipe)
         return Card(
             train=recipe.corpus.train,
             dev=held_out_documents(recipe.corpus),
-            about=["## Types", "", *types_on_a_card(recipe.types, "recipe.yaml")],
+            about=["## Types", "", *types_on_a_card(types, "recipe.yaml")] if types else [],
             commands=[
                 f"rayner evaluate {FOLDER} CORPUS",
                 f"rayner annotate {FOLDER} texts.jsonl --out annotated",
