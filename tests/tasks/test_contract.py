@@ -6,6 +6,7 @@ import json
 import math
 import pickle
 import shutil
+from dataclasses import astuple, is_dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -225,28 +226,24 @@ def test_order_and_batches_change_no_answer(checkpoints: dict[str, Path], name: 
     items = list(loaded.task.items("dev"))[:12]
     plain = list(predict(predictor, items))
     backwards = list(predict(predictor, items[::-1], tokens_per_batch=1))[::-1]
-    assert [_decided(a) for a in plain] == [_decided(a) for a in backwards]
-    np.testing.assert_allclose(
-        [s for a in plain for s in _scores(a)], [s for a in backwards for s in _scores(a)], atol=1e-4
-    )
+    (decided, scores), (decided_backwards, scores_backwards) = map(_parts, (plain, backwards))
+    assert decided == decided_backwards
+    np.testing.assert_allclose(scores, scores_backwards, atol=1e-4)
 
 
-def _decided(answer: Any) -> Any:
-    if hasattr(answer, "chains"):
-        return answer.chains.tolist()
-    mentions = getattr(answer, "mentions", None)
-    if mentions is not None:
-        return [(m.start, m.end, m.type, sorted(name for name, _ in m.types)) for m in mentions]
-    return answer.relevant if hasattr(answer, "relevant") else answer.entity_id
-
-
-def _scores(answer: Any) -> list[float]:
-    if hasattr(answer, "chains"):
-        return answer.vectors.ravel().tolist()
-    mentions = getattr(answer, "mentions", None)
-    if mentions is None:
-        return [answer.score]
-    return [score for m in mentions for score in (m.score or 0.0, *(s for _, s in sorted(m.types)))]
+def _parts(value: Any) -> tuple[Any, list[float]]:
+    """What an answer of any task decides, and the numbers in it, which rounding may change."""
+    if isinstance(value, float | np.floating):
+        return None, [float(value)]
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    elif is_dataclass(value) and not isinstance(value, type):
+        value = astuple(value)
+    if not isinstance(value, list | tuple):
+        return value, []
+    # Rounding may change the order of what is sorted by scores, such as candidates.
+    parts = sorted(map(_parts, value), key=lambda part: repr(part[0]))
+    return [decided for decided, _ in parts], [score for _, scores in parts for score in scores]
 
 
 LAYERS = 2
@@ -316,13 +313,14 @@ def served_of(checkpoint: Path) -> AskedStage:
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_a_task_pickles_and_its_plan_is_pure(recipes: Any, name: str) -> None:
+def test_a_task_pickles_and_its_plan_is_pure(folder: Path, recipes: Any, name: str) -> None:
     recipe = parse_recipe(recipes[name], "recipe")
     task = pickle.loads(pickle.dumps(train_task(recipe)))
     lengths = np.arange(40) % 9 + 3
+    is_grouped = ExampleSet(tiny_examples(recipes[name], folder / "cache")).groups is not None
     groups = np.array([str(i // 4) for i in range(40)], dtype=object)
     for given in (None, groups):
-        if given is None and name == "standardizer":
+        if given is None and is_grouped:
             continue
         plans = [[s.tolist() for s in train_task(recipe).plan(lengths, given, epoch)] for epoch in (0, 0, 1)]
         assert plans[0] == plans[1] == [s.tolist() for s in task.plan(lengths, given, 0)]
