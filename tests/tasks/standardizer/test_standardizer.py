@@ -65,6 +65,18 @@ def test_it_learns_what_is_written_otherwise_and_a_checkpoint_answers_alike(
         load_checkpoint(tmp_path / "run/best")
 
 
+def test_a_dev_of_mentions_of_other_domains_alone_chooses_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    nil = write(tmp_path / "nil.jsonl", [{"mention": "rye bread", "entity_id": None}])
+    values = small_recipe(tmp_path, mentions={"dev": [], "negatives": [str(nil)]}, training={"epochs": 2})
+    result = train(parse_recipe(values, "recipe"), tmp_path / "run", workers=0)
+    assert result["metrics"]["top1"] is None
+    assert "dev says nothing about top1: best/ is the last step" in caplog.messages
+    best, last = (weights_of(tmp_path / "run" / part) for part in ("best", "last"))
+    assert largest_difference(best, last) == 0
+
+
 @pytest.mark.parametrize("with_dev", [True, False])
 def test_other_entities_than_those_that_were_learned_are_told(
     with_dev: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
