@@ -277,7 +277,7 @@ def test_who_finds_too_much_is_read_no_further_and_others_are() -> None:
     class Spans(Echo):
         def forward(self, windows: Sequence[Any]) -> list[Any]:
             super().forward(windows)
-            return [[Found(0, 0, 0, 1.0)] * found for found, _ in windows]
+            return [[Found(0, 1, 1, 1.0)] * found for found, _ in windows]
 
     async def work(batcher: TokenBatcher) -> tuple[Spans, list[Any]]:
         spans = Spans()

@@ -77,7 +77,7 @@ def test_of_a_tag_for_each_word_the_product_counts() -> None:
     (window,) = predictor.prepare(document)
     gold, _ = gold_of(document, window.subwords, {"PER": 0, "ORG": 1, "LOC": 2}, None)
     (scores,) = predictor.gold_probabilities([window], [gold])
-    logits = predictor._logits([window])[0].softmax(-1).detach().numpy()[1 + window.word_places]
+    logits = predictor._logits([window])[0].softmax(-1).detach().numpy()[window.word_positions]
     labels = {"Ada": "B-PER", "Lovelace": "I-PER"}
     words = [document.text[slice(*span)] for span in window.subwords.words]
     wanted = np.prod([logits[words.index(w), task.labels.index(tag)] for w, tag in labels.items()])

@@ -46,7 +46,7 @@ class FindsZorn(Recognizer):
             text_of = [TEXT[slice(*subwords.words[w])] for w in subwords.word_of[begin:end]]
             marked = np.array([t == MARKED for t in text_of])
             edges = np.flatnonzero(np.diff(np.concatenate([[0], marked, [0]])))
-            found.append([Found(0, int(a), int(b - 1), 1.0) for a, b in edges.reshape(-1, 2)])
+            found.append([Found(0, int(a + 1), int(b), 1.0) for a, b in edges.reshape(-1, 2)])
         return found
 
 

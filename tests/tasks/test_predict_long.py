@@ -32,7 +32,8 @@ class FindsLongWords(Recognizer):
         words = sorted({int(w) for w in subwords.word_of[begin:end]})
         places = [(int(subwords.first[w]), int(subwords.last[w]), subwords.words[w]) for w in words]
         whole = [(a, b, s) for a, b, s in places if begin <= a and b < end]
-        return [Found(0, a - begin, b - begin, 1.0) for a, b, (start, stop) in whole if stop - start > 5]
+        at = window.position
+        return [Found(0, at(a), at(b), 1.0) for a, b, (start, stop) in whole if stop - start > 5]
 
 
 def _text(characters: int) -> str:

@@ -56,7 +56,7 @@ def test_a_recognizer_is_as_uncertain_as_its_decisions(monkeypatch: pytest.Monke
     slow = []
     for row, window in enumerate(windows):
         slow.append([0.0] * len(window.words))
-        for place, start in enumerate(1 + window.word_places):
+        for place, start in enumerate(window.word_positions):
             for kind in range(len(task.names)):
                 for width in range(scores.span.shape[3]):
                     end = start + width

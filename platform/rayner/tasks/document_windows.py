@@ -19,6 +19,7 @@ from rayner.data.words import words_of
 
 SPECIAL_TOKENS = 2
 """[CLS] before and [SEP] after a window."""
+_CLS = 1
 _NOTHING = np.zeros(0, dtype=np.int32)
 
 
@@ -36,8 +37,9 @@ class TextWindow:
 
     A window's row is what the encoder reads between its first [CLS] and last [SEP]: sub-words of contexts
     before and a [SEP], the document's own sub-words `span`, a [SEP] and sub-words of contexts after. A
-    *place* counts in the row; nothing is decided about the places of contexts and of their [SEP]. `part` is
-    the sentence that the window is of, where a document is read sentence by sentence.
+    *place* counts in the row, a *position* in what the model answers, where [CLS] is the first; nothing is
+    decided about the places of contexts and of their [SEP]. `part` is the sentence that the window is of,
+    where a document is read sentence by sentence.
     """
 
     subwords: SubWords
@@ -83,9 +85,13 @@ class TextWindow:
         """Where a sub-word of the document is in the row."""
         return subword - self.span.begin + len(self.before)
 
-    def subword_at(self, place: int) -> int:
-        """The sub-word of the document at a place of the row."""
-        return place - len(self.before) + self.span.begin
+    def position(self, subword: int) -> int:
+        """Where the model answers for a sub-word of the document."""
+        return self.place(subword) + _CLS
+
+    def subword_at(self, position: int) -> int:
+        """The sub-word of the document that the model answers for at a position."""
+        return position - _CLS - len(self.before) + self.span.begin
 
     def decides(self, first: int, last: int) -> bool:
         """Whether it decides about the document's sub-words `first` to `last`: of all windows it shows most
@@ -107,9 +113,9 @@ class TextWindow:
         return self.subwords.word_of[begin:end][self.subwords.is_first(begin, end)]
 
     @property
-    def word_places(self) -> np.ndarray:
-        """Where each of `words` starts in the row."""
-        return self.subwords.first[self.words] - self.span.begin + len(self.before)
+    def word_positions(self) -> np.ndarray:
+        """Where the model answers for the first sub-word of each of `words`."""
+        return self.subwords.first[self.words] - self.span.begin + len(self.before) + _CLS
 
     @property
     def shown_around(self) -> np.ndarray:
@@ -260,7 +266,7 @@ def with_special_tokens(rows: Sequence[np.ndarray], cls: int, sep: int, padding:
 
 
 class Found(NamedTuple):
-    """A predicted mention in places of its window's row, both ends inclusive.
+    """A predicted mention in positions of its window, both ends inclusive.
 
     `margin` is how far the score lies above its threshold.
     """

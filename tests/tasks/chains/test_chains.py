@@ -43,8 +43,8 @@ def words_at(made: ChainsTask, document: Document, tokens: str) -> list[tuple[in
     for row, window in zip(made.examples([document]), windows, strict=True):
         for chain, (first, last) in zip(row["chain"], np.reshape(row[tokens], (-1, 2)), strict=True):
             words = window.subwords.words
-            start = words[window.subwords.word_of[window.subword_at(first)]][0]
-            end = words[window.subwords.word_of[window.subword_at(last)]][1]
+            start = words[window.subwords.word_of[window.subword_at(first + 1)]][0]
+            end = words[window.subwords.word_of[window.subword_at(last + 1)]][1]
             found.append((int(chain), document.text[start:end]))
     return found
 

@@ -87,14 +87,14 @@ def test_windows_with_contexts(text: str, contexts: list[Context], budget: int) 
         assert around <= budget
         assert own + around == len(row["ids"]) == len(row["first"]) == len(row["last"])
         for place in range(len(row["ids"])):
-            subword = window.subword_at(place)
+            subword = window.subword_at(place + 1)
             inside = window.span.begin <= subword < window.span.end
-            assert window.place(subword) == place
+            assert window.place(subword) == window.position(subword) - 1 == place
             assert inside or not (row["first"][place] or row["last"][place])
             if inside:
                 assert row["ids"][place] == window.subwords.ids[subword]
                 seen.add(subword)
-        assert [row["first"][p] for p in window.word_places] == [True] * len(window.words)
+        assert [row["first"][p - 1] for p in window.word_positions] == [True] * len(window.words)
         for side in (window.before, window.after[::-1]):
             if len(side):
                 assert np.flatnonzero(side == SEPARATOR).tolist() == [len(side) - 1] != [0]

@@ -34,7 +34,7 @@ def test_the_margin_decides_and_is_stored_where_scores_are_equal(margins: tuple[
     document = Document("d", "Ada Lovelace Byron")
     windows = predictor.prepare(document)
     (window,) = windows
-    edges = [window.place(int(place)) for place in (*window.subwords.first, len(window.subwords))]
+    edges = [window.position(int(place)) for place in (*window.subwords.first, len(window.subwords))]
     # "Ada Lovelace" and "Lovelace Byron".
     found = [
         Found(0, edges[a], edges[b] - 1, margin)
@@ -101,7 +101,7 @@ def test_lower_thresholds_take_no_mention_away(choice: Any) -> None:
 
 def test_the_recipe_says_which_of_overlapping_mentions_are_kept() -> None:
     """One wide mention, against two that lie in it and have more together."""
-    found = [Found(0, 0, 3, 3.0), Found(1, 0, 1, 2.0), Found(1, 2, 3, 2.0)]
+    found = [Found(0, 1, 4, 3.0), Found(1, 1, 2, 2.0), Found(1, 3, 4, 2.0)]
     for flat, expected in (("greedy", ["PER"]), ("optimal", ["ORG", "ORG"])):
         task = recognizer(decoding={"flat": flat})
         predictor: Recognizer = task.predictor(built(task))

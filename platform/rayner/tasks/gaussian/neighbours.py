@@ -89,7 +89,7 @@ def encoded(task: TagTask[Any], model: nn.Module, windows: Sequence[TextWindow])
     device = next(model.parameters()).device
     ids, mask = task.padded([window.ids for window in windows])
     rows = np.repeat(np.arange(len(windows)), [len(window.words) for window in windows])
-    places = 1 + np.concatenate([window.word_places for window in windows])
+    places = np.concatenate([window.word_positions for window in windows])
     words = tuple(torch.from_numpy(part).to(device) for part in (rows, places))
     return model(ids.to(device), mask.to(device), words)
 

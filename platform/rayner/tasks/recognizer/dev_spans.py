@@ -93,7 +93,7 @@ def _scored(
             begin, end = window.span
             low, high = (bisect_left(found, edge, key=lambda g: g.first) for edge in (begin, end))
             inside = [g for g in found[low:high] if g.last < end]
-            gold.append([(g.type, window.place(g.first) + 1, g.last - g.first) for g in inside])
+            gold.append([(g.type, window.position(g.first), g.last - g.first) for g in inside])
         known += [known_types(document, type_index)] * len(of_document)
         unknown += [_exact_unknown(document, of_document[0].subwords)] * len(of_document)
     lengths = np.array([len(window) for window in windows])
@@ -106,7 +106,7 @@ def _scored(
             row: int, start: int, wide: int, held: Sequence[tuple[TextWindow, frozenset[Span]]] = held
         ) -> bool:
             window, nobody_knows = held[row]
-            first = window.subword_at(start - 1)
+            first = window.subword_at(start)
             return window.decides(first, first + wide) and (first, first + wide) not in nobody_knows
 
         scores, starts, ends = recognizer.scores([window for window, _ in held])

@@ -150,7 +150,7 @@ class Recognizer:
                 for number, (kind, first, last) in enumerate(mentions):
                     kind -= first_type
                     if 0 <= kind < types and last - first < widest:
-                        score = scores.span[row, kind, window.place(first) + 1, last - first]
+                        score = scores.span[row, kind, window.position(first), last - first]
                         margins[row][number] = (score - scores.span_threshold[row, kind]).item()
         return [
             [self._score(self.names[one.type], margin) for one, margin in zip(*of_window, strict=True)]
@@ -169,7 +169,7 @@ class Recognizer:
             # Of a decision with the probability p: -log max(p, 1 - p).
             found += softplus(-margins.abs()).masked_fill(~candidates, 0).sum((1, 3))
         of_rows = found.cpu().numpy()
-        return [row[1 + window.word_places] for row, window in zip(of_rows, windows, strict=True)]
+        return [row[window.word_positions] for row, window in zip(of_rows, windows, strict=True)]
 
     @torch.inference_mode()
     def forward(self, windows: Sequence[TextWindow]) -> list[list[Found]]:
@@ -180,7 +180,7 @@ class Recognizer:
         found: list[list[Found]] = [[] for _ in windows]
         columns = (selected.window, selected.type, selected.start, selected.end, selected.margin)
         for window, kind, first, last, margin in zip(*(c.tolist() for c in columns), strict=True):
-            found[window].append(Found(kind, first - 1, last - 1, margin))
+            found[window].append(Found(kind, first, last, margin))
         return found
 
     def finish(

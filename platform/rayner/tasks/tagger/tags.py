@@ -235,14 +235,14 @@ class TagPredictor:
         scores = None if self._grammar is None else logits.log_softmax(-1).cpu().numpy()
         tags = []
         for row, window in enumerate(windows):
-            at = row, 1 + window.word_places
+            at = row, window.word_positions
             tags.append(Tags(labels[at], probabilities[at], None if scores is None else scores[at]))
         return tags
 
     def _log_probabilities(self, windows: Sequence[TextWindow]) -> list[np.ndarray]:
         """[W, C] of the labels of the words that start in each window."""
         of_rows = self._logits(windows).log_softmax(-1).cpu().numpy()
-        logs = [row[1 + window.word_places] for row, window in zip(of_rows, windows, strict=True)]
+        logs = [row[window.word_positions] for row, window in zip(of_rows, windows, strict=True)]
         return logs if self._between is None else [log_marginals(one, self._between) for one in logs]
 
     def _logits(self, windows: Sequence[TextWindow]) -> Tensor:
