@@ -49,10 +49,10 @@ from rayner.supervision.dictionary_files import read_dictionary
 
 SOURCES = (
     *("data/readers/*", "data/writers/*", "data/schema", "data/fine_types", "data/json_lines", "data/words"),
-    *("data/sentences", "supervision/dictionar*"),
-    *("supervision/agreement", "supervision/*heads", "supervision/pronouns", "supervision/resolvers/*"),
+    *("data/example_shards", "data/mention_strings", "data/spacy_docs"),
+    *("supervision/dictionaries", "metrics/counts", "runtime/corpora/convert", "runtime/corpora/kept_parts"),
 )
-"""The modules by which documents, labels of a dictionary and chains come out as they do."""
+"""The modules by which documents and labels of a dictionary come out as they do."""
 _BESIDE = frozenset({LOCK, *OF_A_CONVERSION})
 """What lies beside the documents."""
 DOING = "writes this corpus"

@@ -24,8 +24,12 @@ from rayner.supervision.resolvers.base import Resolver
 from rayner.tasks.resolvers import resolvers
 
 SOURCES = (
-    *("supervision/partitions", "tasks/coreference", "tasks/document_windows", "tasks/resolvers"),
-    *("models/mention_ranking", "runtime/corpora/resolve"),
+    *("supervision/agreement", "supervision/*heads", "supervision/partitions", "supervision/pronouns"),
+    *("supervision/resolvers/*", "supervision/spacy_pipelines"),
+    *("data/sentences", "data/string_hashes", "data/windows"),
+    *("models/encoder", "models/mention_ranking", "models/precision*", "models/tokenizer"),
+    *("tasks/chains/story_rows", "tasks/checkpoint", "tasks/coreference", "tasks/corpus_task"),
+    *("tasks/document_windows", "tasks/encoder_task", "tasks/resolvers", "runtime/corpora/resolve"),
 )
 """The modules by which chains come out as they do, beside those of every conversion."""
 SMALL_BYTES = 2**20
