@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from rayner.tasks.registry import OWN
@@ -54,8 +54,59 @@ def _is_class_of(node: ast.expr) -> bool:
     return last_name(node.func if isinstance(node, ast.Call) else node) in ("type", "__class__")
 
 
+def assigned(tree: ast.Module, asked: Callable[[ast.expr], bool]) -> set[str]:
+    """Names that have such a value anywhere in a module."""
+    found = [n for n in ast.walk(tree) if isinstance(n, (ast.Assign, ast.AnnAssign, ast.NamedExpr))]
+    values = [(n.targets if isinstance(n, ast.Assign) else [n.target], n.value) for n in found]
+    return {last_name(target) for targets, value in values if value and asked(value) for target in targets}
+
+
+def asks_table(tree: ast.Module, tasks: set[str]) -> Iterator[int]:
+    """Lines that look a task up in a dict which has the name of one, if only of one."""
+
+    def has_task(node: ast.expr) -> bool:
+        return isinstance(node, ast.Dict) and any(tasks & constants_in(key) for key in node.keys if key)
+
+    tables = assigned(tree, has_task)
+    for node in ast.walk(tree):
+        asked: list[tuple[ast.expr, ast.expr]] = []
+        if isinstance(node, ast.Compare):
+            pairs = zip(node.ops, node.comparators, strict=True)
+            asked = [(node.left, side) for op, side in pairs if isinstance(op, (ast.In, ast.NotIn))]
+        elif isinstance(node, ast.Subscript):
+            asked = [(node.slice, node.value)]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
+            asked = [(node.args[0], node.func.value)] if node.func.attr == "get" else []
+        for key, table in asked:
+            by_task = _ASKED & {*names_in(key), *constants_in(key)}
+            if by_task and (has_task(table) or last_name(table) in tables):
+                yield table.lineno
+
+
+def asks_learned(tree: ast.Module) -> Iterator[int]:
+    """Lines that ask what a task learns by for its class, or for what it can."""
+
+    def is_learned(node: ast.expr) -> bool:
+        node = node.value if isinstance(node, ast.NamedExpr) else node
+        called = last_name(node.func) if isinstance(node, ast.Call) else ""
+        return called in ("train_task", "learn") or (isinstance(node, ast.Attribute) and node.attr == "task")
+
+    learned = assigned(tree, is_learned)
+    for node in ast.walk(tree):
+        asked = None
+        if isinstance(node, ast.Call) and len(node.args) > 1:
+            place = {"isinstance": 0, "issubclass": 0, "hasattr": 0, "cast": 1}.get(last_name(node.func))
+            asked = None if place is None else node.args[place]
+        elif isinstance(node, ast.Match) and any(isinstance(c.pattern, ast.MatchClass) for c in node.cases):
+            asked = node.subject
+        if asked is not None and (is_learned(asked) or last_name(asked) in learned):
+            yield asked.lineno
+
+
 def told_apart(tree: ast.Module, tasks: set[str]) -> Iterator[int]:
     """Lines that test the class of a recipe or task, compare with a task's name, or look up by it."""
+    yield from asks_table(tree, tasks)
+    yield from asks_learned(tree)
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and names_in(node.func)[-1:] in (["isinstance"], ["issubclass"]):
             if any(_CLASS.search(name) for name in names_in(node.args[1])):
@@ -106,6 +157,15 @@ def test_the_guard_sees_what_it_forbids():
         "'tagger' != task_of(recipe).name",
         "{'tagger': one, 'ranker': other}[recipe.task]",
         "{TaggerRecipe: one}[type(recipe)]",
+        "KNOWN = {'tagger': one}\nif task not in KNOWN:\n    pass",
+        "KNOWN: Known = {'tagger': one}\nKNOWN[recipe.task]",
+        "{'tagger': one}.get(record.name, other)",
+        "'x' if recipe['task'] in {'tagger': one} else 'y'",
+        "isinstance(train_task(recipe), Knows)",
+        "if isinstance(found := record.learn(recipe, None), Knows):\n    pass",
+        "task = train_task(recipe)\nhasattr(task, 'uncertainty')",
+        "match loaded.task:\n    case Knows():\n        pass",
+        "cast(TaggerTask, loaded.task).nil",
     )
     for text in forbidden:
         assert list(told_apart(ast.parse(text), {"tagger", "ranker"})), text
@@ -117,6 +177,10 @@ def test_the_guard_sees_what_it_forbids():
         "record.name == other.name",
         "{'tagger': version, 'device': device}",
         "match kind:\n    case 'tagger':\n        pass",
+        "counts = {'tagger': 1}\ncounts['tagger'] + counts[kind]",
+        "KNOWN = {'tagger': one}\nrecipe.task in OTHERS",
+        "task = train_task(recipe)\ntask.examples(items)",
+        "isinstance(loaded.model, Tagger)",
     )
     for text in allowed:
         assert not list(told_apart(ast.parse(text), {"tagger", "ranker"})), text

@@ -15,7 +15,8 @@ from rayner.models.encoder import load_tokenizer
 from rayner.tasks.gaussian.task import GaussianTask
 from rayner.tasks.predict import predict
 from rayner.tasks.recognizer import predictor as recognition
-from rayner.tasks.registry import parse_recipe
+from rayner.tasks.recognizer.task import RecognizerTask
+from rayner.tasks.registry import OWN, parse_recipe
 from rayner.tasks.uncertainty import Uncertainty, UncertaintyPredictor
 from tests.tasks.small import BASE, built, corpus, recognizer, tagger, trained
 
@@ -113,3 +114,9 @@ def test_what_was_learned_is_more_certain() -> None:
         model = trained(task, documents)
         learned = [score for score, _ in scored(task, model, documents)]
         assert max(learned) < scored(task, model, strange)[0][0]
+
+
+def test_the_record_of_a_task_says_whether_it_knows_uncertainty() -> None:
+    learners = {one.name: one.learn if isinstance(one.learn, type) else RecognizerTask for one in OWN}
+    knowing = {name for name, learner in learners.items() if hasattr(learner, "uncertainty")}
+    assert {one.name for one in OWN if one.knows_uncertainty} == knowing

@@ -19,7 +19,6 @@ from rayner.tasks.stages import suffix
 from rayner.tasks.standardizer.options import StandardizerOptions
 from rayner.tasks.standardizer.predictor import NilChoice
 from rayner.tasks.standardizer.stage import Entities
-from rayner.tasks.standardizer.task import StandardizerTask
 
 _KEPT = 64
 
@@ -60,26 +59,24 @@ def serve_knowledge_base(settings: StageSettings, loaded: Checkpoint, stage: Ent
         stage: what links by the options of the settings.
     """
     options, base = _options(settings), stage.standardizer
-    task = cast(StandardizerTask, loaded.task)
 
     def make(choice: Choice) -> Entities:
         asked = {name: value for name, value in choice._asdict().items() if value is not None}
         chosen = options.model_copy(update=asked)
-        linker = base.adjusted(chosen.top_k, chosen.operating_point, task.nil_share(chosen))
+        linker = base.adjusted(chosen.top_k, chosen.operating_point, chosen.nil_share)
         return Entities(linker, options.types)
 
     stages = PredictorCache(make, _KEPT)
     stages.keep(Choice(), stage)
     versions = versions_of(settings, loaded.precision)
-    calibrated = task.fitted.nil is not None
     about = KnowledgeBaseOut(
         index=versions.index,
         standardizer=versions.standardizer,
         entities=len(base.index.entities),
         types=list(options.types or ()),
-        operating_points=list(OPERATING_POINTS) if calibrated else [],
+        operating_points=list(OPERATING_POINTS) if base.calibrated else [],
         top_k=options.top_k,
-        operating_point=options.operating_point or ("accuracy" if calibrated else "never"),
+        operating_point=options.operating_point or ("accuracy" if base.calibrated else "never"),
     )
     return ServedKnowledgeBase(settings, versions, about, stages, loaded)
 

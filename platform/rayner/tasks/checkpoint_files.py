@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import yaml
 from safetensors import SafetensorError
@@ -111,6 +111,33 @@ def task_in(
         if failure := storage_error(str(folder / MANIFEST), "cannot be read", error):
             raise failure from error
         raise CheckpointError(str(folder), what, hint) from None
+
+
+def only(recipe: type[BaseRecipe]) -> Recipes:
+    """This recipe type alone, by the name of its task."""
+    (task,) = get_args(recipe.model_fields["task"].annotation)
+    return {task: recipe}
+
+
+def check_task(
+    folder: Path,
+    recipe: type[BaseRecipe],
+    other: tuple[str, str],
+    missing: tuple[str, str] = ("is no checkpoint", "name a folder such as RUN/best"),
+) -> None:
+    """Find out from the manifest whether a checkpoint is of the task of a recipe.
+
+    Args:
+        other: what is said of one of another task behind its name, and what to do then.
+        missing: as of `task_in`.
+
+    Raises:
+        CheckpointError: the folder is no checkpoint, or one of another task.
+        StorageError: it cannot be read now.
+    """
+    if (task := task_in(folder, *missing)) not in only(recipe):
+        what, hint = other
+        raise CheckpointError(str(folder), f"holds a {task}{what}", hint)
 
 
 @contextmanager

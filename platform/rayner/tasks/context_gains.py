@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from statistics import fmean
-from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from rayner.config import ContextSettings
 from rayner.data.schema import Context, Document, Mention, Span
@@ -118,7 +118,7 @@ def check_extractor(checkpoint: Checkpoint) -> tuple[DocumentTask[Any], KnowsGol
         what = f"is of the task {checkpoint.recipe.task}, which does not say how probable given mentions are"
         raise CheckpointError(where, what, "name the checkpoint of a recognizer or a tagger")
     # What knows gold mentions was made by a task over documents.
-    task = cast("DocumentTask[Any]", checkpoint.task)
+    task: Any = checkpoint.task
     if not task.recipe.windows.context:
         what = "reads no contexts (windows.context is 0)"
         raise CheckpointError(where, what, "train one with windows.context and context")

@@ -81,6 +81,7 @@ class Task:
         add_types: a recipe and a checkpoint -> the recipe of a training in which the recipe's types learn
             alone, beside those of the checkpoint; None where they cannot.
         answers: whether it ever has a predictor; not a pre-training that leaves an encoder alone.
+        knows_uncertainty: whether it learns as `uncertainty.KnowsUncertainty` says.
     """
 
     name: str
@@ -92,6 +93,7 @@ class Task:
     as_stage: Callable[[Predictor[Any, Any, Any, Any], Any], Stage] = _itself
     add_types: Callable[[Any, Path], BaseRecipe] | None = None
     answers: bool = True
+    knows_uncertainty: bool = False
 
     @property
     def metrics(self) -> Mapping[str, Mode]:
@@ -108,8 +110,16 @@ OWN = (
         options=RecognizerOptions,
         stage="mentions",
         add_types=with_added_types,
+        knows_uncertainty=True,
     ),
-    Task(name="tagger", recipe=TaggerRecipe, learn=TaggerTask, kind=Documents(), stage="mentions"),
+    Task(
+        name="tagger",
+        recipe=TaggerRecipe,
+        learn=TaggerTask,
+        kind=Documents(),
+        stage="mentions",
+        knows_uncertainty=True,
+    ),
     Task(
         name="gaussian",
         recipe=GaussianRecipe,
@@ -117,6 +127,7 @@ OWN = (
         kind=PretrainingDocuments(),
         options=GaussianOptions,
         stage="mentions",
+        knows_uncertainty=True,
     ),
     Task(
         name="standardizer",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -17,7 +17,6 @@ OfWords = Callable[[Sequence[TextWindow]], list[np.ndarray]]
 """Windows -> for each the uncertainty [W] of the words that start in it; the more, the less certain."""
 
 
-@runtime_checkable
 class KnowsUncertainty(Protocol):
     """A task over documents whose model says how uncertain it is about each word."""
 

@@ -100,10 +100,9 @@ def test_what_cannot_be_ranked(checkpoint: Path, texts: Path, tmp_path: Path) ->
     task = train_task(parse_recipe(values, "recipe"))
     other = tmp_path / "other"
     save_checkpoint(other, task, task.build(), {})
-    with pytest.raises(
-        CheckpointError, match="is of the task ranker, which does not say how uncertain it is"
-    ):
+    with pytest.raises(CheckpointError, match="is of the task ranker, which does not say") as refused:
         rank([texts], other)
+    assert refused.value.hint.endswith("a task that does: recognizer, tagger, gaussian")
     (tmp_path / "void").mkdir()
     (tmp_path / "void/a.jsonl").write_text("", encoding="utf-8")
     with pytest.raises(CorpusError, match=r"a\.jsonl: an empty file"):

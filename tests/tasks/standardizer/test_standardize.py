@@ -15,6 +15,7 @@ from rayner.data.schema import Entity
 from rayner.errors import InputError
 from rayner.metrics.nil import evidence
 from rayner.tasks.predict import predict
+from rayner.tasks.standardizer.predictor import Standardizer
 from tests.tasks.standardizer.small_index import ENTITIES, SmallIndex
 from tests.tasks.standardizer.small_standardizer import NIL, STRANGERS, standardizer
 
@@ -140,6 +141,20 @@ def test_the_more_mentions_are_nil_the_less_probable_an_entity_is():
     assert linked == sorted(linked, reverse=True)
     assert (linked[0], linked[-1]) == (len(mentions), 0)
     assert answers[0.1] == list(predict(standardizer(nil=NIL), mentions))
+
+
+def test_the_share_of_nil_stays_where_no_other_is_asked_for():
+    def probability(model: Standardizer) -> float | None:
+        (answer,) = predict(model, ["mysql 5"])
+        return answer.probability
+
+    first = standardizer(nil=NIL, nil_share=0.4)
+    assert probability(first.adjusted(1, "never", None)) == probability(first)
+    assert probability(first.adjusted(1, "never", 0.2)) == probability(standardizer(nil=NIL, nil_share=0.2))
+    assert (first.calibrated, standardizer().calibrated) == (True, False)
+    with pytest.raises(InputError, match=r"nil_share: 0\.2 needs a calibration"):
+        standardizer().adjusted(1, None, 0.2)
+    assert probability(standardizer().adjusted(1, None, None)) is None
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.1, math.nan, math.inf])

@@ -25,9 +25,9 @@ from rayner.runtime.answers import answers_here, answers_of_actors
 from rayner.runtime.corpora.distinct import Distinct
 from rayner.runtime.run_folder import check_apart, check_writable
 from rayner.tasks.checkpoint import load_checkpoint, read_recipe, version_of
-from rayner.tasks.registry import train_task
+from rayner.tasks.registry import task_of, tasks
 from rayner.tasks.stages import checkpoint_in, suffix
-from rayner.tasks.uncertainty import KnowsUncertainty, Uncertainty, UncertaintyPredictor
+from rayner.tasks.uncertainty import Uncertainty, UncertaintyPredictor
 
 RANKING = "ranking"
 _WRITTEN = (f"{RANKING}.jsonl", f"{RANKING}.parquet", REJECTS)
@@ -125,10 +125,10 @@ def _rank(
 def _check_checkpoint(checkpoint: Path) -> BaseRecipe:
     """The recipe of a checkpoint that knows uncertainty."""
     recipe = read_recipe(checkpoint)
-    if not isinstance(train_task(recipe), KnowsUncertainty):
+    if not task_of(recipe).knows_uncertainty:
         what = f"is of the task {recipe.task}, which does not say how uncertain it is about a document"
-        hint = "name the checkpoint of a recognizer, a tagger or a Gaussian pre-training"
-        raise CheckpointError(str(checkpoint), what, hint)
+        able = ", ".join(name for name, task in tasks().items() if task.knows_uncertainty)
+        raise CheckpointError(str(checkpoint), what, f"name the checkpoint of a task that does: {able}")
     return recipe
 
 

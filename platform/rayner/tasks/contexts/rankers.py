@@ -15,7 +15,6 @@ import torch
 
 from rayner.config import RankerRecipe
 from rayner.config.base import Precision
-from rayner.errors import CheckpointError
 from rayner.files.fetching import is_there, local
 from rayner.files.hashes import sha256_of
 from rayner.files.run_checkpoints import named_checkpoint
@@ -24,9 +23,10 @@ from rayner.models.rerankers import kind_of_reranker, load_reranker
 from rayner.tasks.checkpoint_files import (
     MANIFEST,
     check_files,
+    check_task,
     manifest_version,
+    only,
     read_known_recipe,
-    task_in,
 )
 from rayner.tasks.encoder_task import default_device, load_trained
 from rayner.tasks.ranker.pair_ranker import PairRanker, PretrainedRanker
@@ -34,8 +34,6 @@ from rayner.tasks.ranker.task import Ranker, RankerTask
 
 RankerPlace = Path | str
 """The folder of a checkpoint or of a model of transformers; as a text the id of a model of Hugging Face."""
-_RANKERS = {"ranker": RankerRecipe}
-"""The tasks whose checkpoints rank contexts."""
 _ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 _CONFIG = "config.json"
 _KEPT = (".json", ".safetensors", ".txt", ".model", ".jinja")
@@ -75,9 +73,8 @@ def check_ranker(ranker: RankerPlace, key: str = "ranker") -> None:
         kind_of_reranker(str(folder), key)
         return
     hint = "name a folder such as RUN/best, or a reranker of Hugging Face"
-    task = task_in(folder, "is no checkpoint of a ranker", hint)
-    if task not in _RANKERS:
-        raise CheckpointError(str(folder), f"holds a {task}, which scores no pairs", "name a ranker")
+    other = ", which scores no pairs", "name a ranker"
+    check_task(folder, RankerRecipe, other, ("is no checkpoint of a ranker", hint))
 
 
 def check_ranker_files(ranker: RankerPlace) -> None:
@@ -155,7 +152,7 @@ def _loaded(
         reranker.compute_in(precision)
         return PretrainedRanker(reranker)
     folder = local(ranker)
-    task, model = load_trained(folder, read_known_recipe(folder, _RANKERS), RankerTask, device)
+    task, model = load_trained(folder, read_known_recipe(folder, only(RankerRecipe)), RankerTask, device)
     set_precision(model, precision, rounded=True)
     predictor = task.predictor(model)
     assert isinstance(predictor, PairRanker)

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any, cast
 
 from rayner.config import AddedTypes, RecognizerRecipe, SpanDecoding
-from rayner.config.recipe_files import Recipes, flat, parse_settings
+from rayner.config.recipe_files import flat, parse_settings
 from rayner.data.schema import UNKNOWN, Document
 from rayner.errors import CheckpointError, CorpusError, RecipeError
 from rayner.files.fetching import local
 from rayner.files.run_checkpoints import MANIFEST, checkpoint_of
 from rayner.files.uris import uri_of
 from rayner.metrics.spans import score_spans
-from rayner.tasks.checkpoint_files import manifest_version, read_known_recipe, task_in
+from rayner.tasks.checkpoint_files import check_task, manifest_version, only, read_known_recipe
 from rayner.tasks.recognizer.overlaps import without_overlaps
 
 LEAST_MENTIONS = 2
@@ -26,7 +26,6 @@ LEAST_MENTIONS = 2
 DEFAULTS = {"training": {"head_learning_rate": 0.02}, "loss": {"beta": 0.95}}
 """Of what the recipe leaves open: vectors of length 1 are all that learns, and few mentions against all other
 spans raise their threshold over themselves."""
-_RECIPES: Recipes = {"recognizer": RecognizerRecipe}
 _AS_IT_IS = ("encoder", "model", "windows", "context", "decoding")
 """Parts of a recipe that belong to the checkpoint."""
 
@@ -158,10 +157,8 @@ def read_base(folder: Path) -> RecognizerRecipe:
     Raises:
         CheckpointError: the folder is no checkpoint, or one of another task.
     """
-    task = task_in(folder)
-    if task not in _RECIPES:
-        raise CheckpointError(str(folder), f"holds a {task}", "types are added to a recognizer")
-    return cast(RecognizerRecipe, read_known_recipe(folder, _RECIPES))
+    check_task(folder, RecognizerRecipe, ("", "types are added to a recognizer"))
+    return cast(RecognizerRecipe, read_known_recipe(folder, only(RecognizerRecipe)))
 
 
 def _at(values: Any, path: Sequence[str]) -> Any:

@@ -166,9 +166,11 @@ class Standardizer:
     def adjusted(
         self, top_k: int, operating_point: NilChoice | None, nil_share: float | None
     ) -> Standardizer:
-        """The same index and encoder, with other answers: arguments and errors are those of the class."""
+        """The same index and encoder, with other answers: arguments and errors are those of the class, but
+        without a share of NIL that of this one stays."""
         found = copy(self)
-        found._choose(top_k, operating_point, nil_share)
+        kept = self._nil_share if nil_share is None and self.calibrated else nil_share
+        found._choose(top_k, operating_point, kept)
         return found
 
     def _choose(self, top_k: int, operating_point: NilChoice | None, nil_share: float | None) -> None:
@@ -196,6 +198,11 @@ class Standardizer:
     def reads_sentences(self) -> bool:
         """Whether the sentence that a mention is in changes its answer."""
         return self.reranker is not None
+
+    @property
+    def calibrated(self) -> bool:
+        """Whether it knows how probable its answers are."""
+        return self._nil is not None
 
     @property
     def never_nil(self) -> bool:
