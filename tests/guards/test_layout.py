@@ -12,6 +12,37 @@ from pathlib import Path
 import pytest
 
 OPERATOR_FOLDERS = ("jobs", "serve", "tune_spaces", "benchmarks")
+ROLES = {"__init__", "base", "task", "predictor", "stage", "neighbours"}
+"""What a folder, or the folder of a system, has one of."""
+ONE_SUBJECT = {
+    "annotate": {"cli", "runtime/annotation"},
+    "bioc": {"data/readers", "data/writers"},
+    "brat": {"data/readers", "data/writers"},
+    "coreference": {"config", "data/readers", "metrics", "tasks", "tasks/kinds"},
+    "docbin": {"data/readers", "data/writers"},
+    "doctor": {"cli", "runtime"},
+    "documents": {"config", "tasks/kinds"},
+    "end_to_end": {"metrics", "tasks"},
+    "evaluate": {"cli", "runtime/evaluation"},
+    "gaussian": {"config", "losses", "models"},
+    "index": {"cli", "config"},
+    "jsonl": {"data/knowledge_bases", "data/readers", "data/writers"},
+    "masked_lm": {"losses", "models"},
+    "parquet": {"data/knowledge_bases", "data/readers", "data/writers"},
+    "predict": {"cli", "tasks"},
+    "pubtator": {"data/readers", "data/writers"},
+    "quickstart": {"cli", "runtime", "serving"},
+    "ranker": {"config", "models"},
+    "report": {"cli", "runtime/reports"},
+    "self_training": {"losses", "tasks/recognizer"},
+    "standardize": {"cli", "runtime/linking"},
+    "tagger": {"config", "models"},
+    "train": {"cli", "runtime/training"},
+    "typed_mentions": {"metrics", "tasks/kinds"},
+    "typer": {"config", "models"},
+    "typing": {"losses", "metrics"},
+}
+"""Systems, formats, commands and kinds that have modules of one name in several layers."""
 
 
 def importable_names(folder: Path) -> set[str]:
@@ -78,6 +109,15 @@ def test_tests_lie_as_the_package_does(root):
     package, tests = root / "platform/rayner", root / "tests"
     folders = [path.parent.relative_to(package) for path in package.rglob("__init__.py")]
     assert [str(folder) for folder in folders if not any((tests / folder).glob("**/test_*.py"))] == []
+
+
+def test_only_modules_of_one_subject_have_the_same_name(root):
+    package = root / "platform/rayner"
+    folders: dict[str, set[str]] = {}
+    for path in package.rglob("*.py"):
+        folders.setdefault(path.stem, set()).add(str(path.parent.relative_to(package)))
+    recurring = {name: found for name, found in folders.items() if len(found) > 1 and name not in ROLES}
+    assert recurring == ONE_SUBJECT
 
 
 def test_no_test_imports_another(root):

@@ -14,7 +14,7 @@ import rayner
 from rayner.data.schema import Document, Mention
 from rayner.errors import InputError
 from rayner.tasks.checkpoint import save_checkpoint
-from rayner.tasks.standardizer.options import StandardizerOptions
+from rayner.tasks.standardizer.linking_options import StandardizerOptions
 from tests.tasks.small import built, recognizer
 
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rayner.cli.answers import ShownDocuments, ShownNames
 from rayner.cli.options import (
     Checkpoint,
     LinkedIndex,
@@ -23,6 +22,7 @@ from rayner.cli.options import (
     Support,
     Types,
 )
+from rayner.cli.printed_answers import ShownDocuments, ShownNames
 from rayner.cli.printing import json_line, logs_on_stderr, without_collection
 from rayner.errors import InputError
 

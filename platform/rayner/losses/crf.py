@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from rayner.losses.exact import exact
+from rayner.losses.full_precision import exact
 
 _FORBIDDEN = -1e30
 """Of a label that is not allowed: its exponential is 0, and no gradient through it is undefined."""

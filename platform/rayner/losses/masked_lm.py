@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from rayner.losses.exact import exact
+from rayner.losses.full_precision import exact
 
 _CELLS = 2**22
 """How many logits are held at once: 16 MB in float32, a few times over."""

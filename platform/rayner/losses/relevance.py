@@ -7,7 +7,7 @@ from typing import Literal
 import torch.nn.functional as F
 from torch import Tensor
 
-from rayner.losses.exact import exact
+from rayner.losses.full_precision import exact
 
 
 def relevance_loss(

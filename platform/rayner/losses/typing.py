@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor
 
-from rayner.losses.exact import exact
+from rayner.losses.full_precision import exact
 
 
 def typing_loss(logits: Tensor, right: Tensor) -> Tensor:

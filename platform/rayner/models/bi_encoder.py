@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from rayner.config import BiEncoderSettings
 from rayner.errors import InputError
-from rayner.losses.exact import exact
+from rayner.losses.full_precision import exact
 from rayner.losses.span_contrast import SpanScores
 from rayner.models.encoder import Encoder
 from rayner.models.frozen_features import FrozenFeatures

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rayner.config.coreference import MentionRankingSettings
-from rayner.losses.exact import exact
+from rayner.losses.full_precision import exact
 from rayner.models.encoder import Encoder
 
 DISTANCES = 9

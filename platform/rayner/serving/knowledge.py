@@ -16,7 +16,7 @@ from rayner.serving.schemas import KnowledgeBaseVersions
 from rayner.tasks.checkpoint import Checkpoint, version_of
 from rayner.tasks.stage_settings import StageSettings
 from rayner.tasks.stages import suffix
-from rayner.tasks.standardizer.options import StandardizerOptions
+from rayner.tasks.standardizer.linking_options import StandardizerOptions
 from rayner.tasks.standardizer.predictor import NilChoice
 from rayner.tasks.standardizer.stage import Entities
 

@@ -49,7 +49,7 @@ from rayner.tasks.ranker.task import RankerOptions, RankerTask
 from rayner.tasks.recognizer.added_types import with_added_types
 from rayner.tasks.recognizer.adding import recognizer_task
 from rayner.tasks.recognizer.task import RecognizerOptions
-from rayner.tasks.standardizer.options import StandardizerOptions
+from rayner.tasks.standardizer.linking_options import StandardizerOptions
 from rayner.tasks.standardizer.stage import Entities
 from rayner.tasks.standardizer.task import StandardizerTask
 from rayner.tasks.tagger.task import TaggerTask

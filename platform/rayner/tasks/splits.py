@@ -49,7 +49,7 @@ from rayner.files.uris import with_uris
 from rayner.supervision.dictionaries import Dictionary, Name, label_document
 from rayner.supervision.dictionary_files import read_dictionary
 from rayner.tasks.base import ParallelMap, Unit
-from rayner.tasks.parallel import in_order_of_parts, numbered
+from rayner.tasks.numbered_parts import in_order_of_parts, numbered
 
 log = logging.getLogger(__name__)
 Split = Literal["train", "dev", "calibration"]

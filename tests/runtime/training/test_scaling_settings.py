@@ -19,8 +19,8 @@ from ray.train.torch.config import _setup_torch_process_group
 
 from rayner.errors import RaynerError
 from rayner.runtime.training import ray_workers
-from rayner.runtime.training.launch import Launch
 from rayner.runtime.training.ray_workers import work_on_cluster
+from rayner.runtime.training.train_call import Launch
 from rayner.runtime.training.training_progress import Lines
 from rayner.tasks.registry import parse_recipe, train_task
 from tests.runtime.training.several_workers import tiny_recipe

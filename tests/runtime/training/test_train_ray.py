@@ -22,9 +22,9 @@ from rayner.config.recipe_files import dump_recipe
 from rayner.errors import CorpusError, InputError, RaynerError
 from rayner.runtime.elsewhere import WAIT_VARIABLE
 from rayner.runtime.training.example_building import build_examples
-from rayner.runtime.training.launch import Launch
 from rayner.runtime.training.ray_workers import work_on_cluster
 from rayner.runtime.training.train import train
+from rayner.runtime.training.train_call import Launch
 from rayner.runtime.training.training_progress import Lines
 from rayner.tasks.registry import parse_recipe, train_task
 from tests.gated import open_gate

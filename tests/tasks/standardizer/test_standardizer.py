@@ -26,7 +26,7 @@ from rayner.tasks.checkpoint import load_checkpoint, save_checkpoint
 from rayner.tasks.kinds.mentions import Mentions
 from rayner.tasks.predict import predict
 from rayner.tasks.registry import parse_recipe
-from rayner.tasks.standardizer.options import StandardizerOptions
+from rayner.tasks.standardizer.linking_options import StandardizerOptions
 from rayner.tasks.standardizer.task import LONGEST, StandardizerTask
 from tests.killed_training import killed_at
 from tests.runtime.training.toy_task import largest_difference, weights_of

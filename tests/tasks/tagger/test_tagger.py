@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rayner.data.schema import Document, Mention
 from rayner.data.words import find_words
 from rayner.errors import InputError, RecipeError
-from rayner.metrics.calibration import best_temperature
+from rayner.metrics.temperature import best_temperature
 from rayner.tasks.base import Progress
 from rayner.tasks.checkpoint import load_checkpoint, save_checkpoint
 from rayner.tasks.predict import predict

@@ -7,7 +7,7 @@ from os import PathLike
 from pathlib import Path
 
 from rayner.data.json_lines import OF_AN_ARRAY, is_array
-from rayner.data.knowledge_bases import biosyn, ctd, esappmod, id_names, jsonl, obo, parquet, tables, umls
+from rayner.data.knowledge_bases import biosyn, csv_tables, ctd, esappmod, id_names, jsonl, obo, parquet, umls
 from rayner.data.knowledge_bases.base import Format, KnowledgeBase
 from rayner.data.knowledge_bases.builder import Builder, Reject, Repeat
 from rayner.data.knowledge_bases.fields import FLAGS, Columns
@@ -38,7 +38,7 @@ FORMATS: dict[str, Format] = {
         "ctd": ctd,
         "umls": umls,
         "biosyn": biosyn,
-        "columns": tables,
+        "columns": csv_tables,
         "pairs": id_names,
     }.items()
 }

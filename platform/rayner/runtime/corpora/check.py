@@ -31,7 +31,7 @@ from rayner.runtime.corpora.part_findings import Listed, PartCheck, SplitPart, u
 from rayner.runtime.corpora.seen_parts import SeenParts
 from rayner.runtime.progress import track
 from rayner.tasks.base import ParallelMap
-from rayner.tasks.parallel import in_order_of_parts
+from rayner.tasks.numbered_parts import in_order_of_parts
 from rayner.tasks.registry import task_of, train_task
 from rayner.tasks.splits import FoundDocuments, Split, change_of
 

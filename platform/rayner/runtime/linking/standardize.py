@@ -21,7 +21,7 @@ from rayner.runtime.linking.loading import load_standardizer
 from rayner.runtime.run_folder import comparable
 from rayner.tasks.predict import predict
 from rayner.tasks.stages import one_stage
-from rayner.tasks.standardizer.options import StandardizerOptions
+from rayner.tasks.standardizer.linking_options import StandardizerOptions
 from rayner.tasks.standardizer.predictor import TOKENS_PER_SEARCH, NilChoice, Standardizer
 from rayner.tasks.standardizer.propose import LEAST_SIMILARITY, propose
 

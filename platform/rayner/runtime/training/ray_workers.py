@@ -32,9 +32,9 @@ from rayner.runtime.training.distributed import (
 )
 from rayner.runtime.training.example_building import CACHE_VARIABLE, read_all
 from rayner.runtime.training.failures import GroupLostError
-from rayner.runtime.training.launch import Launch
 from rayner.runtime.training.loop import Run, work
 from rayner.runtime.training.run_state import RAY_SNAPSHOT, TrainState, key_of_data
+from rayner.runtime.training.train_call import Launch
 from rayner.runtime.training.train_controller import (
     counting,
     forget,

@@ -37,10 +37,10 @@ from rayner.runtime.training.example_building import (
     read_all,
     read_each,
 )
-from rayner.runtime.training.launch import Launch
 from rayner.runtime.training.loop import Run, work
 from rayner.runtime.training.optimization import checkpoint_gradients
 from rayner.runtime.training.run_state import RAY_SNAPSHOT, TrainState, key_of_data, read_state
+from rayner.runtime.training.train_call import Launch
 from rayner.runtime.training.training_progress import watcher
 from rayner.tasks.base import Unit
 from rayner.tasks.checkpoint import METRICS

@@ -17,7 +17,7 @@ from rayner.data.plans import Plan
 from rayner.data.schema import Document
 from rayner.data.warned_once import warn_once
 from rayner.errors import CorpusError, InputError
-from rayner.losses.exact import exact
+from rayner.losses.full_precision import exact
 from rayner.losses.infonce import infonce
 from rayner.losses.masked_lm import masked_lm_loss
 from rayner.losses.positives import pairs

@@ -23,7 +23,7 @@ from rayner.data.warned_once import warn_once
 from rayner.errors import CorpusError, FileError
 from rayner.supervision.context_rows import ContextRow, ContextRows, read_context_rows
 from rayner.tasks.base import ParallelMap, Unit
-from rayner.tasks.parallel import in_order_of_parts
+from rayner.tasks.numbered_parts import in_order_of_parts
 
 log = logging.getLogger(__name__)
 

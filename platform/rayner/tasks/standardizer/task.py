@@ -40,9 +40,9 @@ from rayner.tasks.standardizer.entity_units import EntityRange, units_of
 from rayner.tasks.standardizer.examples import name_examples, varied
 from rayner.tasks.standardizer.fitting import Fitted, fit, fit_reranker
 from rayner.tasks.standardizer.index_origin import check_origin, origin_of, tell_of_another_base
+from rayner.tasks.standardizer.linking_options import StandardizerOptions
 from rayner.tasks.standardizer.neighbours import hard_neighbours
 from rayner.tasks.standardizer.objective import contrast, easy_epochs
-from rayner.tasks.standardizer.options import StandardizerOptions
 from rayner.tasks.standardizer.predictor import Standardizer
 from rayner.tasks.standardizer.reranker import RERANKER, RankerWeights, Reranker
 from rayner.tasks.standardizer.sentence_transformers_files import DENSE, DENSE_PREFIX, write_modules

@@ -14,7 +14,7 @@ from rayner.data.batches import TOKENS_PER_BATCH, forwards
 from rayner.data.schema import Document
 from rayner.losses.crf import crf
 from rayner.losses.tagging import tagging
-from rayner.metrics.calibration import best_temperature
+from rayner.metrics.temperature import best_temperature
 from rayner.models.encoder import Tokenizer
 from rayner.models.tagger import Tagger
 from rayner.tasks.base import Counts, Output, Progress

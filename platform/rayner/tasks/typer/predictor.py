@@ -15,7 +15,7 @@ from rayner.config import TypeDecoding, TyperRecipe
 from rayner.data.batches import COST_OF_A_FORWARD, tokens_per_batch_of
 from rayner.data.fine_types import ancestors, gold_types, is_among, types_of_mentions
 from rayner.data.schema import Document
-from rayner.losses.exact import exact
+from rayner.losses.full_precision import exact
 from rayner.metrics.thresholds import best_shifts, candidates_from_columns
 from rayner.metrics.typed_mentions import typed_items
 from rayner.metrics.typing import METRICS, ItemCounts, score_types, scores_of

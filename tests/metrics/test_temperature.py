@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rayner.metrics.calibration import best_temperature
 from rayner.metrics.reliability import reliability
+from rayner.metrics.temperature import best_temperature
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:
