@@ -19,7 +19,7 @@ from rayner.errors import CorpusError
 from rayner.retrieval.contexts import find_contexts
 from rayner.retrieval.document_sentences import DocumentSentences
 from rayner.supervision.context_rows import ContextRow
-from rayner.tasks.contexts.stage import Candidates, ContextStage
+from rayner.tasks.contexts.stage import ContextCandidates, ContextStage
 from rayner.tasks.predict import predict
 
 FOLDS = 2
@@ -127,14 +127,14 @@ def sentence_documents(novel: Document, contexts: Chosen | None = None, part: st
 class AskedSentences(ContextStage):
     """Gives contexts only to sentences that may hold names, none to those of which no words are given."""
 
-    def candidates(self, document: Document) -> Candidates:
+    def candidates(self, document: Document) -> ContextCandidates:
         """As of every stage; none for the others."""
         spans = document.sentences or ()
         sentences = DocumentSentences([document.text[start:end] for start, end in spans])
         asked = np.flatnonzero(may_hold_names(document)).tolist()
         count = self._settings.candidates or self._settings.count
         found = dict(zip(asked, find_contexts(sentences, self._methods, count, asked), strict=True))
-        return Candidates(document, sentences, [found.get(number, []) for number in range(len(spans))])
+        return ContextCandidates(document, sentences, [found.get(number, []) for number in range(len(spans))])
 
 
 def best(contexts: Sequence[Context], count: int) -> tuple[Context, ...]:

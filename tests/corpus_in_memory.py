@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from rayner.data.corpus_check import (
+    DocumentPlace,
     Finding,
     Overlap,
-    Place,
     document_findings,
     empty_split,
     repetition_findings,
@@ -42,9 +42,9 @@ def check_in_memory(
 ) -> Findings:
     """All findings about the documents of each split."""
     found = Findings()
-    ids: dict[str, Place] = {}
-    texts: dict[str, Place] = {}
-    groups: dict[str, Place] = {}
+    ids: dict[str, DocumentPlace] = {}
+    texts: dict[str, DocumentPlace] = {}
+    groups: dict[str, DocumentPlace] = {}
     used: dict[str, str] = {}
     for split, given in splits.items():
         documents = list(given)
@@ -52,7 +52,7 @@ def check_in_memory(
             where = f"{split}: {document.document_id}"
             if places and split in places:
                 where = f"{places[split][number]} ({where})"
-            place = Place(split, document.document_id, where)
+            place = DocumentPlace(split, document.document_id, where)
             found.findings += document_findings(document, place, overlap)
             if widths is not None:
                 found.findings += width_findings(document, place, widths(document), max_span_width)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.distributions import Independent, Normal, kl_divergence
 
-from rayner.losses.gaussian import Candidates, Gaussians, divergences, gaussian_contrast
+from rayner.losses.gaussian import CandidateGaussians, Gaussians, divergences, gaussian_contrast
 from rayner.losses.positives import pairs
 from tests.losses.drawn_rows import all_pairs
 
@@ -64,7 +64,7 @@ def test_divergences_and_values_are_those_of_the_equations() -> None:
 
 def test_candidates_that_are_prepared_once_give_the_same() -> None:
     anchors, others = with_gradient(random_gaussians(5, seed=1)), with_gradient(random_gaussians(9, seed=2))
-    found, usual = divergences(anchors, Candidates.of(others)), divergences(anchors, others)
+    found, usual = divergences(anchors, CandidateGaussians.of(others)), divergences(anchors, others)
     assert torch.equal(found, usual)
     grads = (torch.autograd.grad(d.sum(), (*anchors, *others)) for d in (found, usual))
     assert all(torch.equal(one, other) for one, other in zip(*grads, strict=True))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from rayner.metrics.thresholds import (
     HALF_WAY,
-    Candidates,
+    CandidateSpans,
     best_shift,
     best_shifts,
     candidates_from_columns,
@@ -18,11 +18,11 @@ from rayner.metrics.thresholds import (
 SHIFTS = np.array([-1.0, 0.0, 0.25, 1.0])
 
 
-def candidates(margins, gold, support=None) -> Candidates:
-    return Candidates(np.array(margins, float), np.array(gold, bool), support)
+def candidates(margins, gold, support=None) -> CandidateSpans:
+    return CandidateSpans(np.array(margins, float), np.array(gold, bool), support)
 
 
-def f1_at(one: Candidates, shift: float) -> float:
+def f1_at(one: CandidateSpans, shift: float) -> float:
     predicted = one.margins > shift
     return 2 * (predicted & one.gold).sum() / max(1, predicted.sum() + one.positives)
 

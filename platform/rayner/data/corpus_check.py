@@ -51,7 +51,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class DocumentPlace:
     """A document: its split, its id, and where it was read."""
 
     split: str
@@ -63,7 +63,9 @@ class Place:
         return Finding(kind, severity, self.where, what, hint, self.document_id, self.split)
 
 
-def document_findings(document: Document, place: Place, overlap: Overlap = "unknown") -> Iterator[Finding]:
+def document_findings(
+    document: Document, place: DocumentPlace, overlap: Overlap = "unknown"
+) -> Iterator[Finding]:
     """What is wrong with a document by itself.
 
     Args:
@@ -91,7 +93,7 @@ def document_findings(document: Document, place: Place, overlap: Overlap = "unkn
     yield from _overlaps(document, place, overlap)
 
 
-def _overlaps(document: Document, place: Place, overlap: Overlap) -> Iterator[Finding]:
+def _overlaps(document: Document, place: DocumentPlace, overlap: Overlap) -> Iterator[Finding]:
     ordered = sorted((m for m in document.mentions if m.start < m.end), key=lambda m: (m.start, -m.end))
     nested = 0
     open_: list[Mention] = []
@@ -113,7 +115,10 @@ def _overlaps(document: Document, place: Place, overlap: Overlap) -> Iterator[Fi
 
 
 def repetition_findings(
-    place: Place, same_id: Place | None, same_text: Place | None, same_group: tuple[str, Place] | None
+    place: DocumentPlace,
+    same_id: DocumentPlace | None,
+    same_text: DocumentPlace | None,
+    same_group: tuple[str, DocumentPlace] | None,
 ) -> Iterator[Finding]:
     """A document beside all before it. An id that repeats is not also reported for its text and group.
 
@@ -149,7 +154,7 @@ def repetition_findings(
         yield place.finding("id in two splits", "warning", what, hint)
 
 
-def _is_numbered_by_reader(place: Place) -> bool:
+def _is_numbered_by_reader(place: DocumentPlace) -> bool:
     """Whether the document has no id of its own, but the name of its file and its number there."""
     name, _, number = place.document_id.rpartition(":")
     where = place.where.removesuffix(f" ({place.split}: {place.document_id})")
@@ -158,7 +163,7 @@ def _is_numbered_by_reader(place: Place) -> bool:
 
 
 def width_findings(
-    document: Document, place: Place, widths: Sequence[int], max_span_width: int
+    document: Document, place: DocumentPlace, widths: Sequence[int], max_span_width: int
 ) -> Iterator[Finding]:
     """The mentions that no window holds.
 
@@ -173,7 +178,7 @@ def width_findings(
             yield place.finding("too wide", "error", what, hint)
 
 
-def without_words(document: Document, place: Place) -> Finding:
+def without_words(document: Document, place: DocumentPlace) -> Finding:
     """What is wrong with a document of which a recipe reads no word, and whose mentions lie in none."""
     what = f"{counted(len(document.mentions), 'mention')} and no word"
     return place.finding("no word", "error", what, "mark what holds a letter, digit or sign")

@@ -39,7 +39,7 @@ class Gaussians(NamedTuple):
         return (math.log(2 * math.pi * math.e) + self.variance.log()).mean(1) / 2
 
 
-class Candidates(NamedTuple):
+class CandidateGaussians(NamedTuple):
     """Gaussians that many others are held against, as `divergences` reads them, float64."""
 
     centre: Tensor
@@ -48,7 +48,7 @@ class Candidates(NamedTuple):
     """[4 D + 2, C]"""
 
     @classmethod
-    def of(cls, candidates: Gaussians) -> Candidates:
+    def of(cls, candidates: Gaussians) -> CandidateGaussians:
         """Those of Gaussians; gradients go through."""
         mean, variance = (part.double() for part in candidates)
         with torch.autocast(mean.device.type, enabled=False):
@@ -62,7 +62,7 @@ class Candidates(NamedTuple):
             return cls(centre, torch.cat(parts, 1).T)
 
 
-def divergences(anchors: Gaussians, candidates: Gaussians | Candidates) -> Tensor:
+def divergences(anchors: Gaussians, candidates: Gaussians | CandidateGaussians) -> Tensor:
     """The mean of KL(a || c) and KL(c || a), [A, C], in float32 at least, also under autocast (equation 3).
 
     The determinants cancel, and 4 d + 2 D = sum of va / vc + vc / va + (ma - mc)^2 (1 / va + 1 / vc) is one
@@ -71,7 +71,7 @@ def divergences(anchors: Gaussians, candidates: Gaussians | Candidates) -> Tenso
     float64, without which those of variance 1e-6 were off by more than 10 nats.
     """
     dtype = torch.promote_types(anchors.mean.dtype, torch.float32)
-    centre, turned = Candidates.of(candidates) if isinstance(candidates, Gaussians) else candidates
+    centre, turned = CandidateGaussians.of(candidates) if isinstance(candidates, Gaussians) else candidates
     mean, variance = (part.double() for part in anchors)
     with torch.autocast(mean.device.type, enabled=False):
         mean = mean - centre

@@ -15,7 +15,7 @@ HALF_WAY = 30
 
 
 @dataclass(frozen=True, slots=True)
-class Candidates:
+class CandidateSpans:
     """The candidate spans of one type.
 
     `margins` [n]: the score above the threshold (or the score, for a threshold of 0); a span is predicted if
@@ -35,7 +35,7 @@ class Candidates:
         return int(self.gold.sum()) if self.support is None else self.support
 
 
-def threshold_curve(candidates: Mapping[str, Candidates], shifts: np.ndarray) -> dict[str, np.ndarray]:
+def threshold_curve(candidates: Mapping[str, CandidateSpans], shifts: np.ndarray) -> dict[str, np.ndarray]:
     """Micro scores of all types when every threshold moves by each of `shifts`.
 
     Returns:
@@ -49,7 +49,7 @@ def threshold_curve(candidates: Mapping[str, Candidates], shifts: np.ndarray) ->
     return {"shift": shifts, **dict(zip(("precision", "recall", "f1"), scores, strict=True))}
 
 
-def best_shift(candidates: Candidates) -> dict[str, float]:
+def best_shift(candidates: CandidateSpans) -> dict[str, float]:
     """The shift of one type's threshold with the highest F1, and its scores.
 
     Every cut between two different margins is tried, in the middle. Among equals the shift nearest to 0
@@ -70,12 +70,12 @@ def best_shift(candidates: Candidates) -> dict[str, float]:
     return {name: float(values[best]) for name, values in curve.items()}
 
 
-def best_shifts(candidates: Mapping[str, Candidates]) -> dict[str, dict[str, float]]:
+def best_shifts(candidates: Mapping[str, CandidateSpans]) -> dict[str, dict[str, float]]:
     """`best_shift` of each type: the best for each type's own F1, and so for macro, not for micro F1."""
     return {name: best_shift(one) for name, one in candidates.items()}
 
 
-def cautious_shifts(candidates: Mapping[str, Candidates], least: float) -> dict[str, float]:
+def cautious_shifts(candidates: Mapping[str, CandidateSpans], least: float) -> dict[str, float]:
     """Shifts for documents other than these: of `best_shift` the less, the fewer mentions a type has.
 
     One that rests on n mentions is multiplied by n / (n + `HALF_WAY`). Types without a mention, and without
@@ -94,7 +94,7 @@ def cautious_shifts(candidates: Mapping[str, Candidates], least: float) -> dict[
 
 def candidates_from_columns(
     types: Any, margins: Any, gold: Any, support: Mapping[str, int] | None = None
-) -> dict[str, Candidates]:
+) -> dict[str, CandidateSpans]:
     """Candidates by type from three columns of equal length, one row a span.
 
     Args:
@@ -109,12 +109,12 @@ def candidates_from_columns(
     rows = dict(zip(names.tolist(), parts, strict=True))
     nothing = np.zeros(0, np.int64)
     return {
-        name: Candidates(margins[row], gold[row], support.get(name))
+        name: CandidateSpans(margins[row], gold[row], support.get(name))
         for name, row in ((name, rows.get(name, nothing)) for name in sorted(rows.keys() | support.keys()))
     }
 
 
-def _counts_above(candidates: Candidates, shifts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _counts_above(candidates: CandidateSpans, shifts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Right predictions and all predictions at each shift."""
     margins = np.sort(candidates.margins)
     right = np.sort(candidates.margins[candidates.gold])

@@ -88,7 +88,7 @@ class Rule(NamedTuple):
         return span
 
 
-class Found(NamedTuple):
+class FoundSpans(NamedTuple):
     """Spans above their thresholds, in order of window, type, start, width; one entry a span."""
 
     window: Tensor
@@ -98,7 +98,9 @@ class Found(NamedTuple):
     score: Tensor
 
 
-def spans_above(parts: ScoreParts, word_start: Tensor, word_end: Tensor, bar: Tensor, rule: Rule) -> Found:
+def spans_above(
+    parts: ScoreParts, word_start: Tensor, word_end: Tensor, bar: Tensor, rule: Rule
+) -> FoundSpans:
     """The spans from a word's start to a word's end whose score is above the bar [B, K] of their type."""
     candidates = candidate_spans(word_start, word_end, parts.span.inverse_norms.shape[2])
     allowed_ends = word_end.unsqueeze(1)
@@ -111,7 +113,7 @@ def spans_above(parts: ScoreParts, word_start: Tensor, word_end: Tensor, bar: Te
     at_once = max(1, _CELLS_AT_ONCE // candidates.shape[2])
     split = zip(*(column.split(at_once) for column in rows), strict=True)
     found = [_scored(parts, cells, candidates, allowed_ends, bar, rule) for cells in split]
-    return Found(*map(torch.cat, zip(*found, strict=True)))
+    return FoundSpans(*map(torch.cat, zip(*found, strict=True)))
 
 
 def _reached(scores: Tensor | None, threshold: Tensor | None) -> Tensor:
@@ -155,7 +157,7 @@ def _scored(
     allowed_ends: Tensor,
     bar: Tensor,
     rule: Rule,
-) -> Found:
+) -> FoundSpans:
     """Of all widths from these windows, types and starts [N], those above the bar."""
     window, kind, start = rows
     span, (length, widths) = parts.span, candidates.shape[1:]
@@ -177,7 +179,7 @@ def _scored(
     if rule.joint:
         above &= ahead(allowed_ends)
     row, width = above.nonzero(as_tuple=True)
-    return Found(window[row], kind[row], start[row], width, scores[row, width])
+    return FoundSpans(window[row], kind[row], start[row], width, scores[row, width])
 
 
 def blocks(count: int, cells: int) -> Iterator[slice]:

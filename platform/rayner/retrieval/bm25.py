@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rayner.retrieval.document_sentences import DocumentSentences, Found, Method, by_text
+from rayner.retrieval.document_sentences import DocumentSentences, FoundContexts, Method, by_text
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -34,7 +34,7 @@ def bm25(*, epsilon: float = 0.25, case: bool = True) -> Method:
         case: whether words that differ in case differ.
     """
 
-    def find(sentences: DocumentSentences, queries: np.ndarray, count: int) -> Found:
+    def find(sentences: DocumentSentences, queries: np.ndarray, count: int) -> FoundContexts:
         counts = count_words(sentences.words, case)
         weights = okapi_weights(counts, epsilon)
         asked = counts[sentences.first]

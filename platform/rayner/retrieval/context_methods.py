@@ -11,23 +11,23 @@ from itertools import islice
 import numpy as np
 
 from rayner.errors import CheckpointError, InputError
-from rayner.retrieval.document_sentences import DocumentSentences, Found, Method, by_text
+from rayner.retrieval.document_sentences import DocumentSentences, FoundContexts, Method, by_text
 
 Encode = Callable[[Sequence[str]], np.ndarray]
 """Texts to vectors [N, D]."""
 
 
-def before(sentences: DocumentSentences, queries: np.ndarray, count: int) -> Found:
+def before(sentences: DocumentSentences, queries: np.ndarray, count: int) -> FoundContexts:
     """The method `before`: the nearest sentences before. A score is one over the distance in sentences."""
     return _found(queries, _preceding(sentences.text_of, queries, count))
 
 
-def after(sentences: DocumentSentences, queries: np.ndarray, count: int) -> Found:
+def after(sentences: DocumentSentences, queries: np.ndarray, count: int) -> FoundContexts:
     """The method `after`: the nearest sentences after. A score is one over the distance in sentences."""
     return _found(queries, _following(sentences.text_of, queries, count))
 
 
-def surrounding(sentences: DocumentSentences, queries: np.ndarray, count: int) -> Found:
+def surrounding(sentences: DocumentSentences, queries: np.ndarray, count: int) -> FoundContexts:
     """The method `surrounding`: the nearest sentences on both sides, of two as near the one before first.
 
     At an end of the document, those of the other side make up the number.
@@ -47,7 +47,7 @@ def surrounding(sentences: DocumentSentences, queries: np.ndarray, count: int) -
 def random(seed: int = 0) -> Method:
     """The method `random`: other sentences, each as likely; what is drawn depends on no other query."""
 
-    def find(sentences: DocumentSentences, queries: np.ndarray, count: int) -> Found:
+    def find(sentences: DocumentSentences, queries: np.ndarray, count: int) -> FoundContexts:
         texts = len(sentences.first)
         drawn = []
         for query, own in zip(queries.tolist(), sentences.text_of[queries].tolist(), strict=True):
@@ -67,7 +67,7 @@ def dense(encode: Encode) -> Method:
         CheckpointError: vectors that are not finite.
     """
 
-    def find(sentences: DocumentSentences, queries: np.ndarray, count: int) -> Found:
+    def find(sentences: DocumentSentences, queries: np.ndarray, count: int) -> FoundContexts:
         texts = [sentences.texts[int(place)] for place in sentences.first]
         if not texts:
             return _found(queries, [[] for _ in queries])
@@ -105,7 +105,9 @@ def _following(text_of: np.ndarray, queries: np.ndarray, count: int) -> list[lis
     return [[last - place for place in places] for places in mirrored]
 
 
-def _found(queries: np.ndarray, places: Sequence[Sequence[int]], scored: bool = True) -> Found:
+def _found(queries: np.ndarray, places: Sequence[Sequence[int]], scored: bool = True) -> FoundContexts:
     sentence = np.repeat(queries, [len(of_one) for of_one in places])
     context = np.array([place for of_one in places for place in of_one], dtype=np.int64)
-    return Found(sentence, context, 1 / np.abs(context - sentence) if scored else np.zeros(len(context)))
+    return FoundContexts(
+        sentence, context, 1 / np.abs(context - sentence) if scored else np.zeros(len(context))
+    )

@@ -40,7 +40,7 @@ class DocumentSentences:
         return len(self.texts)
 
 
-class Found(NamedTuple):
+class FoundContexts(NamedTuple):
     """Pairs [P] of a sentence and another that may be its context, with scores, higher is better.
 
     The pairs of a sentence are together, best first.
@@ -51,7 +51,7 @@ class Found(NamedTuple):
     score: np.ndarray
 
 
-Method = Callable[[DocumentSentences, np.ndarray, int], Found]
+Method = Callable[[DocumentSentences, np.ndarray, int], FoundContexts]
 """Up to so many contexts for each of the sentences [Q], none with the text of the sentence or of another."""
 
 
@@ -84,7 +84,7 @@ def by_text(
     queries: np.ndarray,
     score: Callable[[np.ndarray], np.ndarray],
     count: int,
-) -> Found:
+) -> FoundContexts:
     """The texts with the highest scores, for the text of each query.
 
     Args:
@@ -100,14 +100,14 @@ def by_text(
         row, column = largest(of_block, count)
         found.append((chosen[row], column, of_block[row, column]))
     if not found:
-        return Found(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
+        return FoundContexts(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
     text, other, scores = (np.concatenate(column) for column in zip(*found, strict=True))
     return of_texts(sentences, queries, text, other, scores)
 
 
 def of_texts(
     sentences: DocumentSentences, queries: np.ndarray, text: np.ndarray, other: np.ndarray, score: np.ndarray
-) -> Found:
+) -> FoundContexts:
     """The contexts of queries, from the pairs [P] of their texts and others, by numbers of texts.
 
     Args:
@@ -118,7 +118,7 @@ def of_texts(
     counts = np.searchsorted(text, asked, side="right") - begins
     ends = np.cumsum(counts)
     pair = np.arange(counts.sum()) + np.repeat(begins - (ends - counts), counts)
-    return Found(np.repeat(queries, counts), sentences.first[other[pair]], score[pair])
+    return FoundContexts(np.repeat(queries, counts), sentences.first[other[pair]], score[pair])
 
 
 def _words(text: str) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rayner.retrieval.bm25 import count_words
-from rayner.retrieval.document_sentences import DocumentSentences, Found, Method, of_texts
+from rayner.retrieval.document_sentences import DocumentSentences, FoundContexts, Method, of_texts
 
 Tagger = Callable[[Sequence[Sequence[str]]], list[list[str]]]
 """The words of a document's sentences to the nouns of each sentence, as written or as lemmas."""
@@ -26,7 +26,7 @@ def same_noun(nouns: Tagger, seed: int = 0, *, case: bool = True) -> Method:
         case: whether nouns that differ in case differ.
     """
 
-    def find(sentences: DocumentSentences, queries: np.ndarray, count: int) -> Found:
+    def find(sentences: DocumentSentences, queries: np.ndarray, count: int) -> FoundContexts:
         having: Any = count_words(nouns(sentences.words), case)[sentences.first]
         having.sort_indices()
         sets = [frozenset(having.indices[b:e].tolist()) for b, e in _rows(having)]

@@ -11,7 +11,7 @@ from rayner.data.schema import UNKNOWN, Document, Mention
 from rayner.data.words import find_words
 from rayner.errors import RecipeError
 from rayner.metrics.spans import score_spans
-from rayner.metrics.thresholds import Candidates, best_shift, candidates_from_columns, threshold_curve
+from rayner.metrics.thresholds import CandidateSpans, best_shift, candidates_from_columns, threshold_curve
 from rayner.tasks.predict import predict
 from rayner.tasks.recognizer import dev_spans
 from rayner.tasks.recognizer.dev_spans import scored_spans, span_tables
@@ -107,7 +107,9 @@ def test_mentions_too_wide_to_be_found_count_as_missed() -> None:
         support = len({(d.document_id, *s) for d in documents for s in spans(d) if s[2] == name})
         own = kinds == index
         assert gold[own].sum() == support - 8
-        assert tuned[index] == pytest.approx(best_shift(Candidates(scores[own], gold[own], support))["shift"])
+        assert tuned[index] == pytest.approx(
+            best_shift(CandidateSpans(scores[own], gold[own], support))["shift"]
+        )
 
 
 def test_dev_documents_without_a_word_tune_nothing() -> None:

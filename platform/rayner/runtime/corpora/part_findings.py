@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from rayner.config import DocumentRecipe
 from rayner.data.corpus_check import (
+    DocumentPlace,
     Finding,
     Overlap,
-    Place,
     document_findings,
     width_findings,
     without_words,
@@ -184,7 +184,9 @@ class PartCheck:
                 seen.types[name] += 1
                 seen.used.setdefault(name, here.where)
 
-    def _word_findings(self, document: Document, here: Place, recipe: DocumentRecipe) -> Iterable[Finding]:
+    def _word_findings(
+        self, document: Document, here: DocumentPlace, recipe: DocumentRecipe
+    ) -> Iterable[Finding]:
         words = words_of(document, recipe.windows.words)
         if not words:
             return [without_words(document, here)]
@@ -196,9 +198,9 @@ class PartCheck:
         return place.removeprefix(self.base)
 
 
-def place_of(split: str, document_id: str, place: str) -> Place:
+def place_of(split: str, document_id: str, place: str) -> DocumentPlace:
     """Where a document is, as findings name it."""
-    return Place(split, document_id, f"{place} ({split}: {document_id})")
+    return DocumentPlace(split, document_id, f"{place} ({split}: {document_id})")
 
 
 def unreadable(where: str, what: str, hint: str, document_id: str | None, split: str) -> Finding:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from rayner.data.corpus_check import Place, repetition_findings
+from rayner.data.corpus_check import DocumentPlace, repetition_findings
 from rayner.runtime.corpora.part_findings import SCHEMA, Seen, SplitPart, place_of
 from rayner.runtime.repeated_ids import by_block, repeated
 
@@ -77,7 +77,7 @@ class SeenParts:
                 found[number] = [asdict(finding) for finding in findings]
             yield found
 
-    def _first(self, row: dict[str, Any]) -> Place:
+    def _first(self, row: dict[str, Any]) -> DocumentPlace:
         return place_of(self._splits[row["first_split"]], row["first_name"], row["first_place"])
 
     def _groups_in_other_splits(self, numbers: Sequence[int]) -> Iterator[tuple[SplitPart, pa.Table]]:

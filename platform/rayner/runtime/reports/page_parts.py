@@ -12,7 +12,7 @@ import numpy as np
 
 from rayner.errors import CorpusError
 from rayner.metrics.error_kinds import CATEGORIES, categorize, summarize_errors
-from rayner.metrics.thresholds import Candidates, best_shifts, candidates_from_columns, threshold_curve
+from rayner.metrics.thresholds import CandidateSpans, best_shifts, candidates_from_columns, threshold_curve
 from rayner.runtime.evaluation.evaluation_folder import ABOUT, PIPELINE, RECIPE
 from rayner.runtime.reports import confidence_parts, end_to_end_parts, figures, linking_parts
 from rayner.runtime.reports.page import MOST_TYPES
@@ -199,7 +199,7 @@ def _thresholds(run: Path) -> Part:
     }
 
 
-def _shifts(candidates: Mapping[str, Candidates]) -> np.ndarray:
+def _shifts(candidates: Mapping[str, CandidateSpans]) -> np.ndarray:
     """A grid around 0 where the scores still change: as wide as the margins of nearly all gold mentions."""
     margins = np.concatenate([one.margins for one in candidates.values()])
     gold = np.concatenate([one.margins[one.gold] for one in candidates.values()])

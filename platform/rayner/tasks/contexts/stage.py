@@ -22,7 +22,7 @@ from rayner.retrieval.nouns import noun_tagger
 
 
 @dataclass(frozen=True, slots=True)
-class Candidates:
+class ContextCandidates:
     """The sentences of a document, and those that may be contexts of each."""
 
     document: Document
@@ -38,7 +38,7 @@ class Candidates:
 class CandidatePair(NamedTuple):
     """A pair of texts of a document as the ranker reads it."""
 
-    candidates: Candidates
+    candidates: ContextCandidates
     texts: tuple[int, int]
     window: Any
 
@@ -115,17 +115,17 @@ class ContextStage:
         """Nothing: nobody says which contexts are right."""
         return {}
 
-    def candidates(self, document: Document) -> Candidates:
+    def candidates(self, document: Document) -> ContextCandidates:
         """The sentences of a document, and what the methods propose for each."""
         spans = sentences_of(document)
         sentences = DocumentSentences([document.text[start:end] for start, end in spans])
         count = self._settings.candidates or self._settings.count
         found = find_contexts(sentences, self._methods, count) if spans else []
-        return Candidates(replace(document, sentences=tuple(spans)), sentences, found)
+        return ContextCandidates(replace(document, sentences=tuple(spans)), sentences, found)
 
     def _chosen(
         self,
-        found: Candidates,
+        found: ContextCandidates,
         sentence: int,
         candidates: Sequence[Candidate],
         score_of: Mapping[tuple[int, int], float],
@@ -154,7 +154,7 @@ class ContextStage:
             for place, score in chosen
         )
 
-    def _names(self, found: Candidates) -> Sequence[AbstractSet[str]]:
+    def _names(self, found: ContextCandidates) -> Sequence[AbstractSet[str]]:
         """Of each sentence, the nouns that are not written small: what may be a mention."""
         if self._settings.choice == "top":
             return [frozenset()] * len(found.of_sentence)

@@ -17,7 +17,7 @@ from rayner.data.batches import COST_OF_A_FORWARD, tokens_per_batch_of
 from rayner.data.schema import Document, story_of
 from rayner.data.string_hashes import number_of
 from rayner.errors import CheckpointError
-from rayner.losses.gaussian import Candidates, Gaussians, divergences
+from rayner.losses.gaussian import CandidateGaussians, Gaussians, divergences
 from rayner.tasks.checkpoint_files import HINT
 from rayner.tasks.document_windows import TextWindow
 from rayner.tasks.tagger.tags import TagPredictor, Tags, TagTask
@@ -137,7 +137,7 @@ class Neighbours:
         self._support = Support(*(part.to(device) for part in support))
         parts = [Gaussians.of(rows) for rows in self._support.rows.split(_AT_ONCE)]
         # Prepared once they take four times as much memory more, which many would not have.
-        self._candidates = [Candidates.of(part) for part in parts] if len(parts) == 1 else parts
+        self._candidates = [CandidateGaussians.of(part) for part in parts] if len(parts) == 1 else parts
         self.names = task.names
         types = [task.names.index(label.partition("-")[2]) for label in labels[1:]]
         self._type_of = torch.tensor(types, device=device)
