@@ -30,6 +30,6 @@ def test_what_could_not_be_checked_is_left_out_of_the_table(run, replaced):
     names = ("versions", "faiss", "extras", "encoder", "gpus", "cpu", "precision", "memory")
     finding = {"severity": "error", "where": "torch", "what": "cannot be imported", "hint": "reinstall it"}
     found = dict.fromkeys((*names, "shared_memory", "storage", "ray")) | {"findings": [finding]}
-    replaced("doctor", "examine", lambda out: found | {"usable": False, "errors": 1})
+    replaced("doctor.doctor", "examine", lambda out: found | {"usable": False, "errors": 1})
     status, out, _ = run("doctor")
     assert (status, "torch: error: cannot be imported; reinstall it" in out) == (1, True)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rayner.cli.quickstart import show
-from rayner.runtime import quickstart as module
+from rayner.runtime.quickstart import quickstart as module
 from rayner.serving.quickstart import quickstart
 from rayner.tasks.stages import read_pipeline
 

@@ -20,7 +20,7 @@ ONE_SUBJECT = {
     "brat": {"data/readers", "data/writers"},
     "coreference": {"config", "data/readers", "metrics", "tasks", "tasks/kinds"},
     "docbin": {"data/readers", "data/writers"},
-    "doctor": {"cli", "runtime"},
+    "doctor": {"cli", "runtime/doctor"},
     "documents": {"config", "tasks/kinds"},
     "end_to_end": {"metrics", "tasks"},
     "evaluate": {"cli", "runtime/evaluation"},
@@ -31,7 +31,7 @@ ONE_SUBJECT = {
     "parquet": {"data/knowledge_bases", "data/readers", "data/writers"},
     "predict": {"cli", "tasks"},
     "pubtator": {"data/readers", "data/writers"},
-    "quickstart": {"cli", "runtime", "serving"},
+    "quickstart": {"cli", "runtime/quickstart", "serving"},
     "ranker": {"config", "models"},
     "report": {"cli", "runtime/reports"},
     "self_training": {"losses", "tasks/recognizer"},
@@ -118,6 +118,23 @@ def test_only_modules_of_one_subject_have_the_same_name(root):
         folders.setdefault(path.stem, set()).add(str(path.parent.relative_to(package)))
     recurring = {name: found for name, found in folders.items() if len(found) > 1 and name not in ROLES}
     assert recurring == ONE_SUBJECT
+
+
+def test_a_flat_module_of_the_runtime_serves_several_of_its_folders(root):
+    runtime = root / "platform/rayner/runtime"
+    named = re.compile(r"rayner\.runtime\.(\w+)|from rayner\.runtime import (\w+)")
+    used = {
+        path: {"".join(found) for found in named.findall(path.read_text(encoding="utf-8"))}
+        for path in runtime.rglob("*.py")
+    }
+    flat = {path.stem for path in runtime.glob("*.py")} - {"__init__"}
+
+    def folders(module: str) -> set[str]:
+        users = [path for path, modules in used.items() if module in modules]
+        own = {path.parent.name for path in users if path.parent != runtime}
+        return own.union(*(folders(path.stem) for path in users if path.parent == runtime))
+
+    assert {module: found for module in flat if len(found := folders(module)) < 2} == {}
 
 
 def test_no_test_imports_another(root):

@@ -13,7 +13,7 @@ ABOUT_ONE = {
     "platform/rayner/tasks/registry.py",
     # Commands and endpoints about one kind of answer, the quick start, and a checkpoint of one kind.
     "platform/rayner/runtime/linking/loading.py",
-    "platform/rayner/runtime/quickstart.py",
+    "platform/rayner/runtime/quickstart/quickstart.py",
 }
 """Who may ask, as the architecture allows: all else takes what it needs from the record of the task."""
 BELOW = {"platform/rayner/config"}

@@ -28,7 +28,7 @@ def doctor(
 ) -> None:
     """Show what is installed and usable here. Status 1 if something keeps rayner from working."""
     with logs_on_stderr():
-        from rayner.runtime.doctor import examine
+        from rayner.runtime.doctor.doctor import examine
 
         found = examine(out)
     print_result(found, as_json, _show)

@@ -61,7 +61,7 @@ def show(result: Mapping[str, Any]) -> None:
     """Print the scores, the sentences with their mentions in colour, one request with its answer, and what to
     run next."""
     from rayner.data.schema import Document, Mention
-    from rayner.runtime.quickstart import LINKED
+    from rayner.runtime.quickstart.quickstart import LINKED
 
     console = Console()
     console.print(scores_table(result["metrics"], "Mentions of the example corpus, test part"))

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from rayner.errors import RaynerError
-from rayner.runtime.quickstart import SENTENCES
-from rayner.runtime.quickstart import quickstart as prepare
+from rayner.runtime.quickstart.quickstart import SENTENCES
+from rayner.runtime.quickstart.quickstart import quickstart as prepare
 from rayner.serving.application_settings import HttpSettings, ReplicaSettings, ServeSettings
 from rayner.serving.gate import KEYS_VARIABLE, api_keys
 from rayner.serving.launch import Served, signals
@@ -29,7 +29,7 @@ def quickstart(out: Path, overrides: Sequence[str] = ()) -> Iterator[dict[str, A
     """The quick start's pipeline, trained and answering on a free port of this machine until the block ends.
 
     Args:
-        out, overrides: as of `rayner.runtime.quickstart.quickstart`.
+        out, overrides: as of `rayner.runtime.quickstart.quickstart.quickstart`.
 
     Yields:
         What that returns, and `served`: `address` (of the page), `request` (a curl command), `answer` (the

@@ -18,7 +18,7 @@ import rayner
 from rayner.counted import counted
 from rayner.errors import InputError, RecipeError
 from rayner.files.uris import uri_of
-from rayner.runtime.quickstart_files import (
+from rayner.runtime.quickstart.quickstart_files import (
     read_fine_types,
     write_mentions,
     write_texts,

@@ -221,8 +221,8 @@ def storage(out: str | None = None) -> Checked:
     """Whether `out`, and what RAYNER_CACHE and RAYNER_LOCAL name, can be written to."""
     from rayner.files.fetching import LOCAL_VARIABLE, local_root
     from rayner.files.uris import written_to
+    from rayner.runtime.doctor.storage_check import free_after_writing
     from rayner.runtime.run_folder import run_folder
-    from rayner.runtime.storage_check import free_after_writing
     from rayner.runtime.training.example_building import CACHE_VARIABLE
 
     facts: dict[str, Any] = {"out": out, "writable": False, "free_bytes": None}

@@ -11,8 +11,13 @@ import pytest
 from rayner.data.mention_readers import read_mention_strings
 from rayner.data.readers import read_corpus
 from rayner.errors import RecipeError
-from rayner.runtime.quickstart import quickstart
-from rayner.runtime.quickstart_files import write_mentions, write_texts, write_typed, write_typed_names
+from rayner.runtime.quickstart.quickstart import quickstart
+from rayner.runtime.quickstart.quickstart_files import (
+    write_mentions,
+    write_texts,
+    write_typed,
+    write_typed_names,
+)
 
 TEXT = "Postgers 9 beside Zoom."
 

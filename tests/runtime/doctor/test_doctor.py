@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError
 import pytest
 
 from rayner.retrieval import faiss_library
-from rayner.runtime import doctor
+from rayner.runtime.doctor import doctor
 from rayner.runtime.ray_address import fault_of
 
 Usage = namedtuple("Usage", "total used free")
