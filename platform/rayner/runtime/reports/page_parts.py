@@ -28,6 +28,7 @@ from rayner.runtime.reports.run_files import (
     read_table,
     read_text,
 )
+from rayner.tasks.kinds.base import Kind
 
 MOST_FILES = 6
 MOST_DENSITIES = 9
@@ -293,31 +294,27 @@ def _many(value: Any) -> list[Any]:
 
 Build = Callable[[Path], Part]
 COMMON: dict[str, Build] = {"setup": _setup, "scores": _scores, "curves": _curves, "recipe": _recipe}
-OF_KIND: dict[str, dict[str, Build]] = {
-    "documents": {
-        "types": _types,
-        "added_types": _added_types,
-        "thresholds": _thresholds,
-        "similarities": _similarities,
-        "confidence": confidence_parts.of_mentions,
-        "errors": _errors,
-    },
-    "typed_mentions": {"types": _types, "confidence": confidence_parts.of_types},
-    "pairs": {"confidence": confidence_parts.of_pairs},
-    "mentions": {
-        "top": linking_parts.top,
-        "confidence": linking_parts.confidence,
-        "calibration": linking_parts.calibration,
-        "mistakes": linking_parts.mistakes,
-    },
+OF_KINDS: dict[str, Build] = {
+    "types": _types,
+    "added_types": _added_types,
+    "thresholds": _thresholds,
+    "similarities": _similarities,
+    "mention_confidence": confidence_parts.of_mentions,
+    "type_confidence": confidence_parts.of_types,
+    "pair_confidence": confidence_parts.of_pairs,
+    "errors": _errors,
+    "top": linking_parts.top,
+    "entity_confidence": linking_parts.confidence,
+    "calibration": linking_parts.calibration,
+    "mistakes": linking_parts.mistakes,
 }
-"""What a report shows beside, by the kind of items."""
+"""What a report shows beside, where the kind of items names it."""
 _OF_TRAINING = ("curves", "thresholds", "similarities", "calibration")
 
 
-def parts_of(run: Path, kind: str) -> dict[str, Build]:
+def parts_of(run: Path, kind: Kind) -> dict[str, Build]:
     """The parts of the report of a run or an evaluation."""
-    parts = COMMON | OF_KIND.get(kind, {})
+    parts = COMMON | {name: OF_KINDS[name] for name in kind.report_parts}
     if not is_evaluation(run):
         return parts
     whole: dict[str, Build] = {"whole": end_to_end_parts.whole} if is_pipeline(run) else {}

@@ -17,6 +17,8 @@ from rayner.runtime.reports.page_parts import CATEGORY_NAMES, Part, parts_of
 from rayner.runtime.reports.run_files import Absent, is_evaluation, read_recipe, title_of
 from rayner.runtime.reports.sweep_report import sweep_report
 from rayner.runtime.run_folder import REPORT, has_sweep
+from rayner.tasks.kinds.base import Kind
+from rayner.tasks.kinds.documents import Documents
 from rayner.tasks.registry import tasks
 
 
@@ -69,16 +71,17 @@ def _report(run: Path) -> str:
     return _render(run, parts, absent, kind)
 
 
-def _kind(run: Path) -> str:
+def _kind(run: Path) -> Kind:
     """The kind of items that the run is about; documents where that cannot be told."""
     try:
         task = tasks().get(str(read_recipe(run).get("task")))
     except Absent:
         task = None
-    return task.kind.name if task else "documents"
+    return task.kind if task else Documents()
 
 
-def _render(run: Path, parts: Mapping[str, Part], absent: Mapping[str, str], kind: str) -> str:
-    values: dict[str, Any] = {"name": title_of(run), "parts": parts, "absent": absent, "kind": kind}
-    values |= {"categories": CATEGORY_NAMES, "evaluated": is_evaluation(run)}
+def _render(run: Path, parts: Mapping[str, Part], absent: Mapping[str, str], kind: Kind) -> str:
+    values: dict[str, Any] = {"name": title_of(run), "parts": parts, "absent": absent}
+    values |= {"about_scores": kind.about_scores, "categories": CATEGORY_NAMES}
+    values["evaluated"] = is_evaluation(run)
     return render("report.html.j2", **values)

@@ -22,6 +22,8 @@ class Coreference(Documents):
     metrics: Mapping[str, Mode] = dict.fromkeys(
         ("conll_f1", "muc_f1", "b_cubed_f1", "ceaf_e_f1", "lea_f1"), "max"
     )
+    report_parts: Sequence[str] = ()
+    about_scores = ""
 
     def read(
         self,

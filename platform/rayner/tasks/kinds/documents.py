@@ -73,6 +73,18 @@ class Documents(Kind):
     metrics: Mapping[str, Mode] = dict.fromkeys(
         ("f1", "precision", "recall", "macro_f1", "start_f1", "end_f1", "loose_f1"), "max"
     )
+    report_parts: Sequence[str] = (
+        "types",
+        "added_types",
+        "thresholds",
+        "similarities",
+        "mention_confidence",
+        "errors",
+    )
+    about_scores = (
+        "Intervals: bootstrap over documents. "
+        "Start, end and loose F1 ask for the right type and that boundary, or any overlap."
+    )
 
     def read(
         self,

@@ -72,6 +72,8 @@ class Mentions(Kind):
         ("top1", "top3", "top5", "mrr", "nil_precision", "nil_recall", "nil_auc"), "max"
     )
     evaluation_options: Mapping[str, Any] = {"top_k": RANKS}
+    report_parts: Sequence[str] = ("top", "entity_confidence", "calibration", "mistakes")
+    about_scores = "Intervals: bootstrap over distinct strings."
 
     def read(
         self,

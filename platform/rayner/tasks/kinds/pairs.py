@@ -39,6 +39,7 @@ class Pairs(Kind):
         **dict.fromkeys(("accuracy", "f1", "precision", "recall"), "max"),
         "mse": "min",
     }
+    report_parts: Sequence[str] = ("pair_confidence",)
 
     def read(
         self,

@@ -18,6 +18,8 @@ class Stories(Documents):
 
     name = "stories"
     metrics: Mapping[str, Mode] = {"mrr": "max", "mrr_other_stories": "max", "top1": "max"}
+    report_parts: Sequence[str] = ()
+    about_scores = ""
 
     def intervals(
         self, gold: Sequence[Document], predicted: Sequence[Any], metrics: Mapping[str, Any]

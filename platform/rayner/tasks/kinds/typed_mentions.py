@@ -39,6 +39,8 @@ class TypedMentions(Documents):
         ),
         "max",
     )
+    report_parts: Sequence[str] = ("types", "type_confidence")
+    about_scores = ""
 
     def read(
         self,
