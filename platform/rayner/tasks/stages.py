@@ -20,7 +20,6 @@ from rayner.tasks.base import Predictor
 from rayner.tasks.checkpoint import Checkpoint, load_checkpoint, nothing_to_answer, read_recipe
 from rayner.tasks.checkpoint_files import check_files
 from rayner.tasks.encoder_task import default_device
-from rayner.tasks.kinds.documents import Documents
 from rayner.tasks.link_scores import Linking
 from rayner.tasks.predict import as_documents, as_mentions, checked, has_spare_core, predict, stages_of
 from rayner.tasks.registry import task_of
@@ -210,7 +209,7 @@ class Pipeline:
             given = as_documents(given, None if finds else lambda: without_mentions(stages, is_file))
         elif self.settings.stages[0].record.stage == "entities":
             given = as_mentions(given)
-        elif isinstance(self.settings.stages[0].record.kind, Documents):
+        elif self.settings.stages[0].record.kind.are_documents:
             given = as_documents(given, None)
         return predict(self.predictor, given, tokens_per_batch, has_spare_core())
 

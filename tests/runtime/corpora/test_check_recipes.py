@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ from rayner.data.fine_types import as_types
 from rayner.data.schema import UNTYPED, Document, Mention, document_to_row
 from rayner.errors import RecipeError
 from rayner.runtime.corpora.check import check
+from rayner.tasks.kinds.documents import Documents
 from rayner.tasks.registry import parse_recipe
 from tests.tasks.small_recipes import SMALL
+from tests.toy import TOY
 
 
 @pytest.mark.parametrize("task", ["recognizer", "gaussian", "chains", "coreference", "typer", "toy"])
@@ -59,3 +62,22 @@ def test_a_split_that_leaves_too_few_stories_to_learn_from_is_told(
     (told,) = found
     assert (told["kind"], told["split"]) == ("nothing to learn", "train")
     assert "1 of its stories have a chain of two mentions" in told["what"]
+
+
+class OwnDocuments(Documents):
+    name = "own"
+
+
+OWN = replace(TOY, kind=OwnDocuments())
+
+
+def test_types_are_checked_where_a_kind_from_outside_has_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "one.jsonl"
+    path.write_text(json.dumps(document_to_row(Document("d", "Ada ran.", (Mention(0, 3, "NEW"),)))) + "\n")
+    recipe = parse_recipe({**SMALL["toy"](tmp_path), "corpus": {"train": [str(path)]}}, "test")
+    told = check([], recipe)["kinds"]
+    monkeypatch.setenv("RAYNER_TASKS", f"{__name__}:OWN")
+    assert check([], recipe)["kinds"] == told
+    assert "type not in the recipe" in told

@@ -70,10 +70,9 @@ def check(
         hint = "rayner kb check is for knowledge bases"
         raise RecipeError("--recipe", "the task learns from no corpus of documents", hint)
     recipe = cast(DocumentRecipe | None, given)
-    finds_mentions = given is not None and task_of(given).kind.name == "documents"
     task = train_task(recipe) if recipe else None
     # Others learn from documents too, but not the types of their mentions.
-    typed = recipe if finds_mentions else None
+    typed = recipe if recipe and task_of(recipe).kind.have_types else None
     units = _units_by_split(paths, recipe)
     given_here = any(not os.path.isabs(unit.paths[0]) for of_split in units.values() for unit in of_split)
     check_part = PartCheck(

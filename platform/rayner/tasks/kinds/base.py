@@ -80,6 +80,10 @@ class Kind(Protocol):
     """Those that are reported at the top level, with whether more or less is better; the main one first."""
     evaluation_options: Mapping[str, Any] = {}
     """Options of a predictor whose answers are to be scored."""
+    are_documents: bool = False
+    """Whether its items are documents: a text that a predictor is given becomes one."""
+    have_types: bool = False
+    """Whether the types of their mentions are learned, each by its name in the recipe's `types`."""
     report_parts: Sequence[str] = ()
     """What a report shows beside what it has of every run: names of `runtime.reports.page_parts.OF_KINDS`."""
     about_scores: str = ""

@@ -19,6 +19,7 @@ class Coreference(Documents):
     """Read, stored and cut as documents are; scored by their chains."""
 
     name = "coreference"
+    have_types = False
     metrics: Mapping[str, Mode] = dict.fromkeys(
         ("conll_f1", "muc_f1", "b_cubed_f1", "ceaf_e_f1", "lea_f1"), "max"
     )

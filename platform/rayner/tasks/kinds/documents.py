@@ -73,6 +73,8 @@ class Documents(Kind):
     metrics: Mapping[str, Mode] = dict.fromkeys(
         ("f1", "precision", "recall", "macro_f1", "start_f1", "end_f1", "loose_f1"), "max"
     )
+    are_documents = True
+    have_types = True
     report_parts: Sequence[str] = (
         "types",
         "added_types",

@@ -17,6 +17,7 @@ class Stories(Documents):
     """Read and cut as documents are; scored by the retrieval of mentions. Their vectors are not stored."""
 
     name = "stories"
+    have_types = False
     metrics: Mapping[str, Mode] = {"mrr": "max", "mrr_other_stories": "max", "top1": "max"}
     report_parts: Sequence[str] = ()
     about_scores = ""

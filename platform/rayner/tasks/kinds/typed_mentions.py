@@ -27,6 +27,7 @@ class TypedMentions(Documents):
     without any, its own type is."""
 
     name = "typed_mentions"
+    have_types = False
     metrics: Mapping[str, Mode] = dict.fromkeys(
         (
             "macro_f1",
