@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import io
-import signal
 import sys
-import threading
 from collections.abc import Sequence
 from functools import cache
 from typing import Annotated, Any
@@ -26,6 +24,7 @@ from rayner.cli.serve import serve
 from rayner.cli.standardize import standardize
 from rayner.cli.train import train
 from rayner.cli.tune import tune
+from rayner.runtime.signals import terminated_as_interrupted
 
 _FROM_HERE = "the same command continues from here"
 _BY_PARTS = "the same command keeps the parts of the input that are done, and begins the others anew"
@@ -83,16 +82,6 @@ def _hide_types(command: Any) -> None:
             parameter.display_type_rich = lambda ctx: ""
 
 
-def _terminated_as_interrupted() -> None:
-    """SIGTERM, of `docker stop` or systemd, ends a command in the way of Ctrl-C: what it has done is kept.
-
-    The first process of a container would ignore it. Ray's processes have handlers of their own.
-    """
-    is_main = threading.current_thread() is threading.main_thread()
-    if is_main and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run and exit: 0 for success, 2 for what the user can correct, 130 for Ctrl-C or SIGTERM (0 where a
     service was to be stopped so), else 1."""
@@ -100,7 +89,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A terminal or a file that is not UTF-8 has a letter it lacks as \\xe9, and not a traceback.
         sys.stdout.reconfigure(errors="backslashreplace")
-    _terminated_as_interrupted()
+    # Processes of Ray have handlers of their own.
+    terminated_as_interrupted()
     with errors_as_status():
         status = _command()(arguments or ["--help"], prog_name="rayner", standalone_mode=False)
     if status == INTERRUPTED:

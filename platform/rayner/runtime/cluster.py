@@ -6,8 +6,6 @@ import contextlib
 import logging
 import math
 import os
-import signal
-import threading
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -15,6 +13,7 @@ from typing import Any, Literal
 
 from rayner.errors import RaynerError
 from rayner.runtime.ray_address import cannot_join, error_of, fault_of
+from rayner.runtime.signals import terminated_as_interrupted
 
 SOURCE_ROOT = Path(__file__).parents[2]
 _CLEANER = "ray.train.v2._internal.execution.controller.placement_group_cleaner"
@@ -59,7 +58,7 @@ def ensure_ray() -> None:
             ray.init(address=address, logging_level=logging.WARNING)
         except (ValueError, ConnectionError, RuntimeError) as error:
             raise cannot_join(address, error) from error
-        _terminated_as_interrupted()
+        terminated_as_interrupted(over_others=True)
         return
     logging.getLogger(_TOKENS).addFilter(_asks_for_something)
     for name, value in _ON_ONE_MACHINE.items():
@@ -76,7 +75,8 @@ def ensure_ray() -> None:
                 raise
             hint = "try again when this machine has less to do"
             raise RaynerError(f"Ray did not start on this machine within 30 s; {hint}") from error
-    _terminated_as_interrupted()
+    # Handlers of Ray, which it has put in place by now, print frames of C++ and may abort the process.
+    terminated_as_interrupted(over_others=True)
 
 
 def leave_ray() -> None:
@@ -86,15 +86,6 @@ def leave_ray() -> None:
     # As long as Ray waits where a process ends: prints of workers come a moment later.
     time.sleep(0.5)
     ray.shutdown()
-
-
-def _terminated_as_interrupted() -> None:
-    """SIGTERM (of `ray job stop`, systemd, Kubernetes) ends a command in the way of Ctrl-C.
-
-    Ray's own handlers, which it has put in place by now, print frames of C++ and may abort the process.
-    """
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def _asks_for_something(record: logging.LogRecord) -> bool:
