@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,7 +13,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from rayner.config import BaseRecipe, CorpusSettings
-from rayner.data.schema import Document, Mention
+from rayner.data.schema import Document, Mention, document_to_row
+from rayner.runtime.evaluation.evaluate import evaluate
 from rayner.serving.application_settings import ModelSettings
 from rayner.serving.models import check_linked_types
 from rayner.tasks.checkpoint import save_checkpoint
@@ -48,7 +50,11 @@ class CapitalsTask(toy.ToyTask):
         return Capitals(self, model)
 
 
-CAPITALS = Task("capitals", CapitalsRecipe, CapitalsTask, Documents(), stage="mentions")
+class Texts(Documents):
+    name = "texts"
+
+
+CAPITALS = Task("capitals", CapitalsRecipe, CapitalsTask, Texts(), stage="mentions")
 
 
 @pytest.fixture
@@ -82,3 +88,11 @@ def test_types_to_link_may_be_any_where_a_recipe_lists_none(checkpoint: Path) ->
     people = {"index": "people/index", "standardizer": "people/best", "types": ["NAME"]}
     settings = ModelSettings.model_validate({"knowledge_bases": {"people": people}})
     assert check_linked_types([read_pipeline(checkpoint)], settings.knowledge_bases) is None
+
+
+def test_a_pipeline_file_with_it_is_evaluated(checkpoint: Path, tmp_path: Path) -> None:
+    (pipeline := tmp_path / "pipeline.yaml").write_text("stages: [{checkpoint: capitals}]\n")
+    (corpus := tmp_path / "dev.jsonl").write_text(
+        json.dumps(document_to_row(Document("d", "then Ada slept.", (Mention(5, 8, "NAME"),))))
+    )
+    assert evaluate(pipeline, corpus, device="cpu")["f1"] == 1

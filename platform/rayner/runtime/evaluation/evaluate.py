@@ -88,7 +88,9 @@ def evaluate(
     with _opened(out) as folder, ExitStack() as alone:
         settings, kind = _read(checkpoint, options, precision)
         pipeline = settings.pipeline(device)
-        recipe: Any = next(one.recipe for one in pipeline.checkpoints if one.record.kind.name == kind.name)
+        # Of a file the one that finds what is scored.
+        scored = (one for one in pipeline.checkpoints if not settings.is_file or one.record.stage == "mentions")
+        recipe: Any = next(scored).recipe
         paths = [corpus] if isinstance(corpus, (str, Path)) else list(corpus)
         paths = list(map(Path, paths))
         # As a training does: on all CPUs of the cluster.
