@@ -89,8 +89,8 @@ def evaluate(
         settings, kind = _read(checkpoint, options, precision)
         pipeline = settings.pipeline(device)
         # Of a file the one that finds what is scored.
-        scored = (one for one in pipeline.checkpoints if not settings.is_file or one.record.stage == "mentions")
-        recipe: Any = next(scored).recipe
+        wanted = "mentions" if settings.is_file else settings.stages[0].record.stage
+        recipe: Any = next(one.recipe for one in pipeline.checkpoints if one.record.stage == wanted)
         paths = [corpus] if isinstance(corpus, (str, Path)) else list(corpus)
         paths = list(map(Path, paths))
         # As a training does: on all CPUs of the cluster.
