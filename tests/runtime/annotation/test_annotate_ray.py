@@ -44,13 +44,13 @@ def given(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("pool", [{"workers": 9}, {"max_workers": 9}])
+@pytest.mark.parametrize("pool", [{"workers": 9, "cpus": 4.0}, {"max_workers": 9, "cpus": 2.0}])
 def test_a_pool_annotates_as_a_plain_loop(
     ray_cluster: None, given: Path, tmp_path: Path, pool: dict[str, Any]
 ) -> None:
     """One that asks for more than the cluster has: its actors hold all CPUs and leave the readers room."""
     wanted = here(given, tmp_path / "here", also=("jsonl",))
-    counts = annotate(Capitals(), [given], tmp_path / "out", also=("jsonl",), cpus=2.0, **pool)
+    counts = annotate(Capitals(), [given], tmp_path / "out", also=("jsonl",), **pool)
     assert rows(tmp_path / "out") == rows(tmp_path / "here")
     assert untimed(counts) == untimed(wanted)
     assert counts["startup_seconds"] > 0
