@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import http.client
+import io
 import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Literal
+from typing import Any, Literal
+from urllib.parse import unquote
 from urllib.request import Request, urlopen
+from wsgiref.types import WSGIApplication
 
-from moto import backends
-from moto.server import ThreadedMotoServer
+from moto.moto_server.werkzeug_app import create_backend_app
+from werkzeug.test import run_wsgi_app
 
 from rayner.errors import InputError, StorageError
 from rayner.files.fetching import local
@@ -31,7 +33,7 @@ _BODIES = {
 class Storage:
     """The server; `fault` says of each request, by method and path, how it fails."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, app: WSGIApplication) -> None:
         self.fault: Callable[[str, str], Fault | None] = lambda method, path: None
         self.seen: list[tuple[str, str]] = []
         self.lock, self.dying = threading.Lock(), threading.Lock()
@@ -55,19 +57,35 @@ class Storage:
                     return
                 if fault == "slow":
                     threading.Event().wait(SECONDS_OF_SLOW)
-                upstream = http.client.HTTPConnection("127.0.0.1", port)
-                headers = {k: v for k, v in self.headers.items() if k.lower() not in ("expect", "connection")}
-                if "transfer-encoding" in map(str.lower, headers):
-                    headers = {k: v for k, v in headers.items() if k.lower() != "transfer-encoding"}
-                    headers["Content-Length"] = str(len(body))
-                upstream.request(self.command, self.path, body, headers)
-                reply = upstream.getresponse()
-                content = reply.read()
-                upstream.close()
+                reply = run_wsgi_app(app, self._environ(body))
+                content = b"".join(reply[0])
                 if fault == "answer lost":
                     self.close_connection = True
                     return
-                self._send(reply.status, reply.getheaders(), content, broken=fault == "broken")
+                self._send(int(reply[1][:3]), [*reply[2]], content, broken=fault == "broken")
+
+            def _environ(self, body: bytes) -> dict[str, Any]:
+                """The request as WSGI has it, with a body that has come whole."""
+                path, _, query = self.path.partition("?")
+                environ = {
+                    "REQUEST_METHOD": self.command,
+                    "SCRIPT_NAME": "",
+                    "PATH_INFO": unquote(path).encode().decode("latin1"),
+                    "QUERY_STRING": query,
+                    "RAW_URI": self.path,
+                    "SERVER_NAME": "127.0.0.1",
+                    "SERVER_PORT": str(storage.port),
+                    "SERVER_PROTOCOL": self.request_version,
+                    "wsgi.url_scheme": "http",
+                    "wsgi.input": io.BytesIO(body),
+                    "CONTENT_TYPE": self.headers.get("Content-Type", ""),
+                    "CONTENT_LENGTH": str(len(body)),
+                }
+                left_out = ("content-type", "content-length", "transfer-encoding")
+                for name, value in self.headers.items():
+                    if name.lower() not in left_out:
+                        environ[f"HTTP_{name.upper().replace('-', '_')}"] = value
+                return environ
 
             def _body(self) -> bytes:
                 if self.headers.get("Transfer-Encoding", "").lower() == "chunked":
@@ -206,17 +224,11 @@ def steps_at(place: str) -> int:
 @contextmanager
 def serving() -> Iterator[Storage]:
     """A server with one bucket."""
-    # Else it lists its folder of two hundred services at each request, which takes longer than the answer.
-    services = (*backends.list_of_moto_modules(),)
-    backends.list_of_moto_modules = lambda: services
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    _, port = server.get_host_and_port()
-    storage = Storage(port)
+    # Called by the proxy: a second server, which looks for the service at each request, takes as long again.
+    storage = Storage(create_backend_app("s3"))
     try:
         urlopen(Request(f"{storage.url}/{BUCKET}", method="PUT")).close()
         yield storage
     finally:
         storage.server.shutdown()
         storage.server.server_close()
-        server.stop()
