@@ -61,10 +61,14 @@ def test_a_removal_that_is_killed_begins_anew(
     tmp_path: Path, given: Path, monkeypatch: pytest.MonkeyPatch, again: bool
 ) -> None:
     out = tmp_path / "out"
+    # Enough for a few files of each kind: each of them is once the one at which the removal is killed.
+    lines = given.read_text().splitlines(keepends=True)
+    given.write_text("".join([*lines[:20], lines[-1]]))
     here(given, tmp_path / "old", model=Capitals("old"), also=ALSO)
     here(given, tmp_path / "whole", also=ALSO)
     wanted = content(tmp_path / "whole")
     names = len(list((tmp_path / "old").iterdir()))
+    assert len(list((tmp_path / "old").glob("documents-*"))) > 2
     for stop in range(1, names + 1):
         shutil.rmtree(out, ignore_errors=True)
         shutil.copytree(tmp_path / "old", out)

@@ -78,7 +78,7 @@ def _by_definition(splits: Mapping[str, Sequence[Path]]) -> dict[str, Any]:
 @pytest.mark.parametrize("seed", range(3))
 def test_parts_find_what_all_documents_in_memory_show(seed: int, tmp_path: Path) -> None:
     draw = random.Random(seed)
-    splits = {name: _write(tmp_path / name, draw, 120) for name in ("train", "dev")}
+    splits = {name: _write(tmp_path / name, draw, 60) for name in ("train", "dev")}
     wanted = _by_definition(splits)
     kinds = Counter(finding["kind"] for finding in wanted["findings"])
     assert {"leakage", "duplicate document", "unreadable", "crossing mentions"} <= kinds.keys()
