@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import pytest
 from hypothesis import settings
@@ -182,6 +182,18 @@ def s3_server() -> Iterator[Storage]:
 
     with serving() as server:
         yield server
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures are made up to their drawing, which takes matplotlib most of the time of a report."""
+    from matplotlib.figure import Figure
+
+    def put_in_place(figure: Figure, file: TextIO, **_options: Any) -> None:
+        file.write("<svg></svg>")
+
+    monkeypatch.setattr(Figure, "savefig", put_in_place)
+    monkeypatch.setattr(Figure, "draw_without_rendering", lambda figure: None)
 
 
 @pytest.fixture

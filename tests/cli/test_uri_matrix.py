@@ -283,6 +283,7 @@ def test_every_file_and_folder_of_every_command_is_told_here() -> None:
     assert taken == named
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("use", USES, ids=case)
 def test_a_command_works_at_uris(
     use: Use,

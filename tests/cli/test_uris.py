@@ -66,7 +66,7 @@ def result(run: Run, *arguments: object) -> dict[str, Any]:
     return json.loads(out.splitlines()[-1])
 
 
-@pytest.mark.usefixtures("one_moment")
+@pytest.mark.usefixtures("one_moment", "undrawn")
 def test_a_run_at_a_uri_and_what_is_made_of_it(
     storage: Storage, corpus: str, examples: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -52,6 +52,7 @@ def test_an_output_folder_that_is_a_file_is_refused(run, examples, tmp_path, ins
     assert (tmp_path / "file").read_text() == "mine"
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_where_nothing_can_be_made_is_told_in_a_line(run, trained, examples):
     corpus = examples / "test.jsonl"
     for command in (
