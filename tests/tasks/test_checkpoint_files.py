@@ -35,18 +35,34 @@ def test_each_part_lies_in_its_own_file_under_its_own_names(tmp_path: Path) -> N
     assert all(torch.equal(weights[name], value) for name, value in saved.state_dict().items())
 
 
-def test_a_recipe_is_read_again_only_where_it_changed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read: list[str] = []
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The texts of recipes that are parsed."""
+    texts: list[str] = []
     yaml_of = yaml.safe_load
-    monkeypatch.setattr(checkpoint_files.yaml, "safe_load", lambda text: read.append(text) or yaml_of(text))
+    monkeypatch.setattr(checkpoint_files.yaml, "safe_load", lambda text: texts.append(text) or yaml_of(text))
+    return texts
+
+
+def test_a_recipe_is_read_again_only_where_it_changed(tmp_path: Path, read: list[str]) -> None:
     texts = [f"task: tagger\ncorpus: {{train: [{tmp_path}/{c}]}}\ntypes: [{{name: PER}}]\n" for c in "ab"]
     for text in (texts[0], texts[0], texts[1]):
         (tmp_path / "recipe.yaml").write_text(text)
         found: Any = read_known_recipe(tmp_path, recipes())
         assert found.corpus.train[0] in text
     assert read == texts
+
+
+def test_recipes_of_many_stages_are_read_once(tmp_path: Path, read: list[str]) -> None:
+    folders = [tmp_path / str(stage) for stage in range(8)]
+    for folder in folders:
+        folder.mkdir()
+        (folder / "recipe.yaml").write_text(
+            f"task: tagger\ncorpus: {{train: [{folder}]}}\ntypes: [{{name: PER}}]\n"
+        )
+    for folder in folders * 2:
+        read_known_recipe(folder, recipes())
+    assert len(read) == len(folders)
 
 
 def changed(path: Path, change: Callable[[dict[str, Tensor]], object]) -> None:

@@ -189,9 +189,10 @@ def read_known_recipe(folder: Path, recipes: Recipes) -> BaseRecipe:
         raise CheckpointError(error.where, error.what, hint) from None
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=32)
 def _yaml(text: str) -> Any:
-    # A pipeline asks for the recipe of each stage again and again, and 10,000 types take 2 s to read.
+    # A pipeline asks for the recipe of each stage again and again, and 10,000 types take 2 s to read: what is
+    # kept must be more than there are stages.
     return yaml.safe_load(text)
 
 
