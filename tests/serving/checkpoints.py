@@ -35,10 +35,20 @@ TEXTS = [document.text for document in corpus(DOCUMENTS)]
 
 
 @cache
-def learned(steps: int) -> tuple[Any, Any]:
+def learned(steps: int, texts: tuple[str, ...] = (*DOCUMENTS,), **windows: int) -> tuple[Any, Any]:
     """A recognizer's task and model."""
-    task = recognizer()
-    return task, trained(task, corpus(), steps)
+    task = recognizer(windows=windows) if windows else recognizer()
+    return task, trained(task, corpus(texts), steps)
+
+
+@cache
+def learned_typer() -> tuple[Any, Any]:
+    """A typer's task and model."""
+    values = {"task": "typer", "encoder": "random:32x2", "model": {"dropout": 0}}
+    values |= {"corpus": {"train": ["nowhere"], "dev": ["nowhere"]}, "windows": {"length": 40, "overlap": 10}}
+    task: Any = train_task(parse_recipe(values, "test"))
+    task.vocabulary = {"PER": 2, "ORG": 2, "LOC": 2}
+    return task, trained(task, corpus(), 30)
 
 
 def recognizer_folder(folder: Path, steps: int = 60) -> Path:
@@ -96,11 +106,7 @@ def ranker_folder(folder: Path) -> Path:
 
 def typer_folder(folder: Path) -> Path:
     """A checkpoint of a typer that has seen the small corpus."""
-    values = {"task": "typer", "encoder": "random:32x2", "model": {"dropout": 0}}
-    values |= {"corpus": {"train": ["nowhere"], "dev": ["nowhere"]}, "windows": {"length": 40, "overlap": 10}}
-    task: Any = train_task(parse_recipe(values, "test"))
-    task.vocabulary = {"PER": 2, "ORG": 2, "LOC": 2}
-    save_checkpoint(folder, task, trained(task, corpus(), 30), {})
+    save_checkpoint(folder, *learned_typer(), {})
     return folder
 
 
@@ -113,8 +119,8 @@ def pipeline_folder(
         texts: marked texts that the recognizer has learned.
     """
     ranker_folder(folder / "ranker")
-    task = recognizer(windows={"length": 40, "overlap": 10, "context": 12})
-    save_checkpoint(folder / "recognizer", task, trained(task, corpus(texts), 60), {})
+    task, model = learned(60, tuple(texts), length=40, overlap=10, context=12)
+    save_checkpoint(folder / "recognizer", task, model, {})
     typer_folder(folder / "typer")
     standardizer_folder(folder / "people", people)
     stages = [
