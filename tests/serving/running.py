@@ -23,9 +23,10 @@ def client_of(
     limits: Mapping[str, int] | None = None,
     keys: Sequence[str] = (),
     stages: Mapping[str, Ask] | None = None,
+    batching: Mapping[str, int] | None = None,
 ) -> TestClient:
     """A client of a service that has loaded the models; an error within is a reply."""
-    settings = ApplicationSettings.model_validate({"limits": limits or {}})
+    settings = ApplicationSettings.model_validate({"limits": limits or {}, "batching": batching or {}})
     service = Service(settings, device="cpu", stages=stages)
     asyncio.run(service.load(models))
     return TestClient(create_app(service, keys), raise_server_exceptions=False)
