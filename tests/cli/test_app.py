@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import runpy
 import signal
 import subprocess
 import sys
@@ -126,15 +127,25 @@ def test_a_shell_completes_commands_and_choices(root, words, completed):
     assert done.stdout.split() == completed
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["train", "--help"], ["tune", "--help"]])
-def test_help_and_version_import_nothing_heavy(root, arguments):
+@pytest.fixture(scope="module")
+def imported(root):
+    """How each ends that shows no more than help or the version, and what is imported by then."""
+    shown = (("--help",), ("--version",), ("train", "--help"), ("tune", "--help"))
     program = (
         "import json, sys\n"
         "from rayner.cli import main\n"
-        f"try: main({arguments!r})\n"
-        "except SystemExit as exited: print(json.dumps([exited.code, sorted(sys.modules)]))"
+        f"for one in {shown}:\n"
+        "    try: main([*one])\n"
+        "    except SystemExit as exited: print(json.dumps([one, exited.code, sorted(sys.modules)]))"
     )
-    status, modules = json.loads(python(root, "-c", program).stdout.splitlines()[-1])
+    lines = python(root, "-c", program).stdout.splitlines()
+    rows = [json.loads(line) for line in lines if line.startswith('[["')]
+    return {" ".join(arguments): (status, modules) for arguments, status, modules in rows}
+
+
+@pytest.mark.parametrize("arguments", ["--help", "--version", "train --help", "tune --help"])
+def test_help_and_version_import_nothing_heavy(imported, arguments):
+    status, modules = imported[arguments]
     assert status == 0
     assert "rayner.cli.train" in modules
     heavy = {"torch", "ray", "transformers", "pandas", "pyarrow", "numpy", "matplotlib"}
@@ -142,10 +153,12 @@ def test_help_and_version_import_nothing_heavy(root, arguments):
 
 
 @pytest.mark.parametrize("job", ["corpus", "train", "evaluate", "report"])
-def test_jobs_mirror_the_commands(root, job):
-    done = python(root, "-m", f"jobs.{job}", "--help")
-    assert done.returncode == 0
-    assert f"rayner {job}" in done.stdout
+def test_jobs_mirror_the_commands(monkeypatch, capsys, job):
+    monkeypatch.setattr(sys, "argv", [job, "--help"])
+    with pytest.raises(SystemExit) as exited:
+        runpy.run_module(f"jobs.{job}", run_name="__main__")
+    assert not exited.value.code
+    assert f"rayner {job}" in capsys.readouterr().out
 
 
 def test_ctrl_c_says_what_continues(run, replaced, tmp_path):
