@@ -6,7 +6,6 @@ import shutil
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -28,13 +27,16 @@ from rayner.tasks.standardizer.predictor import Answer
 from tests.browser import Visit
 from tests.runtime.reports.written_run import write_run
 
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser
-
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_run(tmp_path_factory.mktemp("runs") / "voyages")
+
+
+@pytest.fixture(scope="module")
+def drawn(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of the run, in a folder that its report makes."""
+    return report(run, tmp_path_factory.mktemp("pages") / "new" / "page.html")
 
 
 @pytest.fixture
@@ -80,8 +82,8 @@ def read(page: Path) -> Page:
     return Page(page.read_text(encoding="utf-8"))
 
 
-def test_a_full_run_gives_every_part(run, tmp_path):
-    page = read(report(run, tmp_path / "new" / "page.html"))
+def test_a_full_run_gives_every_part(run, drawn):
+    page = read(drawn)
     assert page.figures() == [
         "Training curves",
         "F1 of each type with its confidence interval",
@@ -100,8 +102,8 @@ def test_a_full_run_gives_every_part(run, tmp_path):
         assert expected in page.text
 
 
-def test_the_page_loads_nothing_and_runs_nothing(run, tmp_path):
-    html = report(run, tmp_path / "page.html").read_text()
+def test_the_page_loads_nothing_and_runs_nothing(drawn):
+    html = drawn.read_text()
     page = Page(html)
     assert not {"script", "link", "img", "iframe", "image"} & {tag for tag, _ in page.tags}
     references = [v for _, attrs in page.tags for k, v in attrs.items() if k in ("href", "src", "xlink:href")]
@@ -111,15 +113,21 @@ def test_the_page_loads_nothing_and_runs_nothing(run, tmp_path):
     assert "#010203" not in html
 
 
-def test_texts_and_names_are_escaped(tmp_path):
-    names = {"PER": "<script>x</script>", "LOC": "$\\frac{", "ORG": 'a"&b', "SHIP": "S" * 60}
-    page = read(report(write_run(tmp_path / "<i>run", names)))
-    assert not {"script", "i"} & {tag for tag, _ in page.tags}
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    image = "$\\frac{<img src=x onerror=a()>"
+    names = {"PER": "<script>x</script>", "LOC": image, "ORG": 'a"&b', "SHIP": "S" * 60}
+    return report(write_run(tmp_path_factory.mktemp("hostile") / "<i>run", names))
+
+
+def test_texts_and_names_are_escaped(hostile):
+    page = read(hostile)
+    assert not {"script", "i", "img"} & {tag for tag, _ in page.tags}
     assert page.text.count("<script>x</script>") > 3
     for expected in (
         "<b>knew</b>",
         "<i>run",
-        "$\\frac{",
+        "$\\frac{<img src=x onerror=a()>",
         'a"&b',
         "S" * 60,
         '<script>alert("recipe")</script>',
@@ -141,12 +149,6 @@ def test_names_of_entities_are_escaped(tmp_path):
     page = read(report(run))
     assert "img" not in {tag for tag, _ in page.tags}
     assert all(said in page.text for said in mistake.values())
-
-
-@pytest.fixture(scope="module")
-def hostile(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Path:
-    names = {"PER": "<img src=x onerror=alert(1)>", "ORG": 'a"&b'}
-    return report(write_run(tmp_path_factory.mktemp("hostile") / "<i>run", names))
 
 
 @pytest.mark.browser
@@ -321,7 +323,13 @@ def test_samples_without_spread_are_drawn(own_run):
     pq.write_table(pa.table(columns), own_run / "best" / "evaluation" / "similarities.parquet")
     one = {"type": ["PER"], "margin": [0.1], "gold": [False]}
     pq.write_table(pa.table(one), own_run / "best" / "evaluation" / "candidates.parquet")
-    assert len(read(report(own_run)).figures()) == 6
+    for name in ("log.jsonl", "best/evaluation/predictions.parquet"):
+        (own_run / name).unlink()
+    assert read(report(own_run)).figures() == [
+        "F1 of each type with its confidence interval",
+        "Precision, recall and F1 against a shift of the thresholds",
+        "Density of similarities",
+    ]
 
 
 def test_curves_of_similarities_are_scaled_each_by_itself(monkeypatch):
@@ -358,6 +366,8 @@ def test_metrics_of_another_shape_are_left_out_and_say_why(own_run):
     path = own_run / "best" / "metrics.json"
     metrics = json.loads(path.read_text())
     name = next(iter(metrics["per_type"]))
+    shutil.rmtree(own_run / "best" / "evaluation")
+    (own_run / "log.jsonl").unlink()
     for changed, where in (
         ([metrics], " is not a JSON object"),
         ({**metrics, "per_type": [name]}, ": per_type: Input"),
