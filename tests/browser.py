@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 PATIENCE = 90_000
-"""Milliseconds. A megabyte takes a page seconds, and beside other tests many times as long."""
+"""Milliseconds. A long text takes a page seconds, and beside other tests many times as long."""
 
 
 def chromium() -> str | None:
