@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -50,7 +51,11 @@ def hard() -> list[Document]:
 def test_hard_texts_are_learned_by_heart_with_exact_offsets(kind: str) -> None:
     task = recognizer(**SETTINGS) if kind == "recognizer" else tagger(windows=SETTINGS["windows"])
     documents = hard()
-    model = trained(task, documents, steps=90)
+
+    def is_learned(model: Any) -> bool:
+        return [spans(d) for d in found(task, model, documents)] == [spans(d) for d in documents]
+
+    model = trained(task, documents, steps=90, until=is_learned)
     for predicted, gold in zip(found(task, model, documents), documents, strict=True):
         assert predicted.text == gold.text
         assert spans(predicted) == spans(gold), gold.text
@@ -88,7 +93,7 @@ def test_a_word_longer_than_a_window_is_cut_and_its_neighbours_are_not() -> None
         assert any(w.begin <= first and last < w.end for w in windows)
 
 
-def test_five_million_characters_in_a_minute_and_half_a_gigabyte() -> None:
+def test_two_million_characters_in_24_seconds_and_200_megabytes() -> None:
     sentence = "[PER:Ada Lovelace] wrote to [ORG:the Royal Society] in [LOC:London]; nobody answered. "
     task = recognizer(
         encoder="random:32x1",
@@ -97,7 +102,7 @@ def test_five_million_characters_in_a_minute_and_half_a_gigabyte() -> None:
     )
     model = trained(task, [marked(sentence * 30)], rate=5e-3)
     pattern = marked(sentence)
-    count = 5_000_000 // len(pattern.text) + 1
+    count = 2_000_000 // len(pattern.text) + 1
     text = pattern.text * count
     found: list[Document] = []
     begin = time.process_time()
@@ -113,8 +118,8 @@ def test_five_million_characters_in_a_minute_and_half_a_gigabyte() -> None:
         for m in pattern.mentions
     ]
     assert [(m.start, m.end, m.type) for m in document.mentions] == sorted(places)
-    assert seconds < 60
-    assert not megabytes >= 512  # not a number where nothing but Linux says it
+    assert seconds < 24
+    assert not megabytes >= 200  # not a number where nothing but Linux says it
 
 
 def test_long_documents_are_cut_in_time_that_grows_with_their_length() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, TypeVar
 
@@ -135,9 +135,14 @@ def weighted_loss(task: EncoderTask[Any], model: nn.Module, batch: Any, step: in
 
 
 def trained(
-    task: EncoderTask[Any], documents: Sequence[Document], steps: int = 60, rate: float = 4e-3
+    task: EncoderTask[Any],
+    documents: Sequence[Document],
+    steps: int = 60,
+    rate: float = 4e-3,
+    until: Callable[[Any], bool] | None = None,
 ) -> Any:
-    """The task's model after some steps on all documents at once, with thresholds fitted on them."""
+    """The task's model after some steps on all documents at once, with thresholds fitted on them; after fewer
+    where `until`, which is asked after every tenth, says of the model that it has learned enough."""
     model, batch = built(task).train(), collated(task, documents)
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0, fused=True)
     for step in range(steps):
@@ -145,6 +150,11 @@ def trained(
         weighted_loss(task, model, batch, step).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
+        if until is not None and step % 10 == 9:
+            task.fit(model, documents)
+            if until(model.eval()):
+                return model
+            model.train()
     task.fit(model, documents)
     return model.eval()
 

@@ -153,7 +153,11 @@ def test_what_another_sentence_tells_is_learned_and_offsets_are_of_the_document(
     documents = [marked(f"She is a poet. [PER:Jordan] came {when}.", f"p{when}") for when in whens]
     documents += [marked(f"[LOC:Jordan] came {when}. It is a river.", f"l{when}") for when in whens]
     task = make(windows=WINDOWS, context={"methods": ["surrounding"], "count": 1})
-    model = trained(task, documents, steps=100)
+
+    def is_learned(model: Any) -> bool:
+        return [spans(d) for d in found(task, model, documents)] == [spans(d) for d in documents]
+
+    model = trained(task, documents, steps=100, until=is_learned)
     answers = found(task, model, documents)
     assert [(spans(d), d.text) for d in answers] == [(spans(d), d.text) for d in documents]
     alone = [replace(d, sentence_contexts=((), ()), sentences=_sentences(d)) for d in documents]
@@ -226,9 +230,9 @@ def test_a_section_keeps_the_contexts_of_its_sentences() -> None:
 
 @pytest.fixture(scope="module")
 def ranker(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A ranker that was trained on names in common."""
+    """A ranker that was trained for a moment."""
     folder = tmp_path_factory.mktemp("ranker")
-    recipe = parse_recipe(ranker_recipe(folder, epochs=40, tokens_per_step=300), "recipe")
+    recipe = parse_recipe(ranker_recipe(folder, tokens_per_step=300), "recipe")
     return Path(train(recipe, folder / "run")["checkpoint"])
 
 

@@ -39,7 +39,7 @@ GOLD = types_of(DOCUMENTS)
 @pytest.mark.parametrize("head", ["linear", "labels"])
 def test_it_learns_its_training_documents_by_heart(encoding: str, head: str) -> None:
     task = typer(model={"mention_encoding": encoding, "head": head, "projection_size": 16})
-    model = trained(task, DOCUMENTS, steps=60)
+    model = trained(task, DOCUMENTS, until=lambda m: types_of(found(task, m, DOCUMENTS)) == GOLD)
     answers = found(task, model, DOCUMENTS)
     assert types_of(answers) == GOLD
     metrics = task.predictor(model).evaluate(answers, DOCUMENTS)
