@@ -66,7 +66,8 @@ def recipes(folder: Path) -> dict[str, dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def narrow(recipes: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Those recipes with a quarter of the width: most of what workers exchange is embeddings of words."""
+    """Those recipes with a quarter of the width: most of what is learned, stored and exchanged is embeddings
+    of words."""
     return {name: {**values, "encoder": "random:8x2"} for name, values in recipes.items()}
 
 
@@ -127,9 +128,9 @@ def test_some_worker_has_no_share_of_some_step(runs: Path, narrow: Any, name: st
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_killed_and_resumed_equals_undisturbed(
-    folder: Path, recipes: Any, checkpoints: dict[str, Path], name: str
+    folder: Path, narrow: Any, checkpoints: dict[str, Path], name: str
 ) -> None:
-    values = recipes[name]
+    values = narrow[name]
     recipe = parse_recipe({**values, "training": {**values["training"], "checkpoint_every": 4}}, "recipe")
     with killed_at(5):
         train(recipe, folder / "cut" / name)
@@ -140,11 +141,11 @@ def test_killed_and_resumed_equals_undisturbed(
 
 
 @pytest.fixture(scope="module")
-def checkpoints(folder: Path, recipes: Any) -> dict[str, Path]:
+def checkpoints(folder: Path, narrow: Any) -> dict[str, Path]:
     """A finished run of each recipe."""
     return {
         name: Path(train(parse_recipe(values, "recipe"), folder / "whole" / name)["checkpoint"])
-        for name, values in recipes.items()
+        for name, values in narrow.items()
     }
 
 

@@ -46,7 +46,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("coreference")
     recipe = recipe_of(
         folder,
-        training={**TRAINING, "epochs": 18},
+        training={**TRAINING, "epochs": 10},
         corpus={"train": [str(folder / "train.jsonl")], "dev": []},
     )
     return Path(train(recipe, folder / "run")["checkpoint"])

@@ -41,7 +41,7 @@ def test_two_workers_equal_one(folder: Path) -> None:
 
 
 def test_killed_and_resumed_equals_undisturbed(folder: Path) -> None:
-    described = recipe(folder, checkpoint_every=2, epochs=2)
+    described = recipe(folder, checkpoint_every=8, epochs=2)
     train(described, folder / "whole")
 
     with killed_at(25):

@@ -63,6 +63,14 @@ def assert_same(one: SpanScores, other: SpanScores, columns: Any, atol: float = 
         torch.testing.assert_close(after[:, columns], before, rtol=0, atol=atol, msg=name)
 
 
+@pytest.fixture(scope="module")
+def taught(tmp_path_factory: pytest.TempPathFactory) -> tuple[RecognizerTask, Any, Path]:
+    """A recognizer of two types, its model and its checkpoint."""
+    task = recognizer(types=TYPES[:2])
+    model = trained(task, corpus(), steps=10)
+    return task, model, saved(tmp_path_factory.mktemp("taught") / "base", task, model)
+
+
 @pytest.mark.parametrize("model", VARIANTS)
 def test_the_scores_of_old_types_stay(tmp_path: Path, model: dict[str, Any]) -> None:
     task = recognizer(types=TYPES[:2], model=model)
@@ -90,12 +98,11 @@ def test_the_scores_of_old_types_stay(tmp_path: Path, model: dict[str, Any]) -> 
     assert_same(after, scores(third.task, third.model), slice(3))
 
 
-def test_an_added_type_begins_as_its_description_says(tmp_path: Path) -> None:
-    task = recognizer(types=TYPES[:2])
-    model = trained(task, corpus(), steps=10)
+def test_an_added_type_begins_as_its_description_says(taught: tuple[RecognizerTask, Any, Path]) -> None:
+    task, model, base = taught
     described = RecognizerOptions(types=(TypeSettings.model_validate(TYPES[2]),))
     expected = scores(task, model, described)
-    task_2 = adding(saved(tmp_path / "base", task, model), TYPES[2:])
+    task_2 = adding(base, TYPES[2:])
     # Vectors of length 1 are made so once more.
     assert_same(expected, scores(task_2, task_2.build().eval()), slice(2, 3), atol=1e-5)
 
@@ -120,10 +127,8 @@ def test_scores_are_calibrated_as_those_of_the_checkpoint(tmp_path: Path) -> Non
     assert added not in task.calibration.types
 
 
-def test_scores_of_a_checkpoint_without_a_calibration_stay(tmp_path: Path) -> None:
-    task = recognizer(types=TYPES[:2])
-    base = saved(tmp_path / "base", task, trained(task, corpus(), steps=10))
-    task_2 = adding(base, TYPES[2:])
+def test_scores_of_a_checkpoint_without_a_calibration_stay(taught: tuple[RecognizerTask, Any, Path]) -> None:
+    task_2 = adding(taught[2], TYPES[2:])
     task_2.calibrate(task_2.build().eval(), corpus())
     assert task_2.calibration is not None
     added = TypeSettings.model_validate(TYPES[2]).name
@@ -199,12 +204,16 @@ def test_scores_depend_on_no_other_type(model: dict[str, Any]) -> None:
         assert_same(alone, together, slice(place, place + 1))
 
 
+@pytest.fixture(scope="module")
+def taught_more(taught: tuple[RecognizerTask, Any, Path]) -> tuple[AddingTask, Any]:
+    """A third type added to it, and its model."""
+    task = adding(taught[2], TYPES[2:])
+    return task, trained(task, corpus(), steps=10)
+
+
 @pytest.mark.parametrize("order", [(0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)])
-def test_scores_depend_on_no_order(order: tuple[int, ...], tmp_path: Path) -> None:
-    task = recognizer(types=TYPES[:2])
-    base = saved(tmp_path / "base", task, trained(task, corpus(), steps=10))
-    task_2 = adding(base, TYPES[2:])
-    model = trained(task_2, corpus(), steps=10)
+def test_scores_depend_on_no_order(order: tuple[int, ...], taught_more: tuple[AddingTask, Any]) -> None:
+    task_2, model = taught_more
     types = tuple(task_2.recipe.types[number] for number in order)
     plain, mixed = scores(task_2, model), scores(task_2, model, RecognizerOptions(types=types))
     assert_same(SpanScores(*(part[:, list(order)] for part in plain)), mixed, slice(3))
@@ -245,7 +254,7 @@ def test_what_flat_decoding_takes_is_counted() -> None:
 
 def test_mentions_of_types_that_nobody_looks_for_change_no_effect(tmp_path: Path) -> None:
     task = recognizer(types=TYPES[:2])
-    more = adding(saved(tmp_path / "base", task, trained(task, corpus(), 60)), [ANIMAL])
+    more = adding(saved(tmp_path / "base", task, trained(task, corpus(), 20)), [ANIMAL])
     model, dev = built(more), corpus()
     own = [replace(d, mentions=tuple(m for m in d.mentions if m.type in more.names)) for d in dev]
     others = [replace(d, mentions=(*d.mentions, rayner.Mention(0, 3, UNKNOWN))) for d in dev]
