@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from rayner.cli.corpus import convert as command
 from rayner.data import scans
 from rayner.data.readers import read_corpus
+from rayner.data.readers.base import entity_of
 from rayner.data.schema import Document, Mention
 from rayner.data.words import find_words
 from rayner.data.writers import WRITERS, write_jsonl, write_parquet
@@ -106,6 +107,7 @@ def test_what_does_not_come_back_is_listed_by_document(to: str) -> None:
 
 @FEW
 @given(ANY)
+@example([Document("0", "0", (Mention(0, 1, "0"), Mention(0, 1, "0", " ")))])
 def test_docbin(documents: list[Document]) -> None:
     spacy = pytest.importorskip("spacy", reason="the extra spacy is not installed")
     with converted(documents, "docbin") as (out, counts):
@@ -139,7 +141,11 @@ def test_docbin(documents: list[Document]) -> None:
                 leading = document.sentences[0][0] > 0
                 assert starts[leading:] == [start for start, _ in document.sentences]
         for found, document in zip(read_corpus(path).documents, documents, strict=True):
-            own = {(m.start, m.end, m.type, m.entity_id) for m in document.mentions}
+            ids = {m.entity_id: m.entity_id and entity_of(m.entity_id) for m in document.mentions}
+            assert ("entity_id" in listed.get(document.document_id, ())) == any(
+                a != b for a, b in ids.items()
+            )
+            own = {(m.start, m.end, m.type, ids[m.entity_id]) for m in document.mentions}
             same = ("document_id", "text", "language", "group", "annotated_types")
             assert [getattr(found, name) for name in same] == [getattr(document, name) for name in same]
             assert {(m.start, m.end, m.type, m.entity_id) for m in found.mentions} == own
