@@ -58,7 +58,7 @@ def converted(path: Path, out: Path, size: int = 2**20) -> dict[str, Any]:
 
 
 @FEW
-@given(st.lists(lines, min_size=1), st.booleans(), st.booleans(), st.integers(1, 80))
+@given(st.lists(lines, min_size=1, max_size=12), st.booleans(), st.booleans(), st.integers(1, 80))
 def test_json_lines_in_parts_are_the_file(found: list[bytes], marked: bool, ended: bool, size: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "in.jsonl")
@@ -67,7 +67,7 @@ def test_json_lines_in_parts_are_the_file(found: list[bytes], marked: bool, ende
 
 
 @FEW
-@given(st.lists(rows, min_size=8, max_size=40), st.integers(1, 9), st.integers(1, 900), st.booleans())
+@given(st.lists(rows, min_size=8, max_size=20), st.integers(1, 9), st.integers(1, 900), st.booleans())
 def test_parquet_in_parts_is_the_file(
     found: list[dict[str, Any]], group: int, size: int, damaged: bool
 ) -> None:

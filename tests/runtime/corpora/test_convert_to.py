@@ -36,7 +36,7 @@ from tests.runtime.corpora.converted import content
 from tests.waiting import wait_for
 
 READER = {"parquet": "parquet", "jsonl": "jsonl", "iob2": "columns", "brat": "brat", "pubtator": "pubtator"}
-FEW = settings(suppress_health_check=[HealthCheck.too_slow], max_examples=30)
+FEW = settings(suppress_health_check=[HealthCheck.too_slow], max_examples=20)
 
 
 def has_words(document: Document) -> bool:
