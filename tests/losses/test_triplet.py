@@ -124,7 +124,7 @@ def test_distances_are_those_of_the_definition(kind: Distance) -> None:
 
 @pytest.mark.parametrize("kind", ["euclidean", "squared_euclidean"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("width", [1, 2, 3, 17, 768, 4096, 20_000])
+@pytest.mark.parametrize("width", [1, 2, 3, 17, 768, 4096, 40_000])
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
 def test_equal_rows_are_at_distance_zero_and_pass_no_gradient(
     kind: Distance, dtype: torch.dtype, width: int, scale: float

@@ -86,8 +86,6 @@ def _seam(begin: int, end: int, mentions: Sequence[Mention]) -> int:
 
 
 def _moved(mention: Mention, by: int) -> Mention:
-    if not by:
-        return mention
     head = None if mention.head is None else (mention.head[0] + by, mention.head[1] + by)
     return replace(mention, start=mention.start + by, end=mention.end + by, head=head)
 

@@ -94,13 +94,9 @@ class TextWindow:
         return position - _CLS - len(self.before) + self.span.begin
 
     def decides(self, first: int, last: int) -> bool:
-        """Whether it decides about the document's sub-words `first` to `last`, which it shows: it shows most of all
-        windows of what is around them."""
-        before, after = self.index - 1, self.index + 1
-        # Most spans are shown by one window alone.
-        if (before < 0 or self.windows[before].end <= last) and (
-            after == len(self.windows) or self.windows[after].begin > first
-        ):
+        """Whether it decides about the document's sub-words `first` to `last`: of all windows it shows most
+        of what is around them."""
+        if len(self.windows) == 1:
             return True
         return owner(self.windows, first, last + 1, self.edges.end, self.edges.begin) == self.index
 

@@ -50,7 +50,7 @@ def test_one_sentence_of_a_hundred_thousand_words(ranker: Any) -> None:
 
 
 def test_it_as_a_context_of_others_is_cut_to_its_room(ranker: Any) -> None:
-    """Within 3 kB a word: what grows with the square of its length would take 200 MB."""
+    """Within 3 kB a word: what grows with the square of its length would take 25 MB at least."""
     text = f"Ada slept. {endless(5000)} Nobody saw Ada."
     tracemalloc.start()
     try:

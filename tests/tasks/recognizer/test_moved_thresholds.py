@@ -103,7 +103,7 @@ def test_what_else_is_said_of_spans_is_of_the_moved_thresholds(moved: Any) -> No
         (selected,) = recognizer_of.forward([window])
     assert selected
     for kind, first, last, margin in selected:
-        cell = scores.span[0, kind, first + 1, last - first] - scores.span_threshold[0, kind]
+        cell = scores.span[0, kind, first, last - first] - scores.span_threshold[0, kind]
         assert cell.item() == pytest.approx(margin, abs=1e-5)
 
 

@@ -62,11 +62,7 @@ def seed_step(seed: int, step: int, rank: int) -> None:
     So a resumed run draws what an undisturbed one does with no random state stored, and each worker has
     dropout masks of its own; a run with another number of workers has others.
     """
-    drawn = int(np.random.SeedSequence([seed, step, rank]).generate_state(1, np.uint64)[0] >> 1)
-    torch.default_generator.manual_seed(drawn)
-    # As torch.manual_seed, which takes three stack traces a call where no GPU is used.
-    if torch.cuda.is_initialized():
-        torch.cuda.manual_seed_all(drawn)
+    torch.manual_seed(int(np.random.SeedSequence([seed, step, rank]).generate_state(1, np.uint64)[0] >> 1))
 
 
 def checkpoint_gradients(model: nn.Module) -> None:
