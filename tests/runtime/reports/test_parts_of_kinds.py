@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from rayner.errors import InputError
 from rayner.runtime.reports.page_parts import OF_KINDS
 from rayner.runtime.reports.report import report
 from rayner.tasks.kinds.documents import Documents
@@ -39,3 +40,13 @@ def test_a_kind_from_outside_names_its_parts(tmp_path: Path, monkeypatch: pytest
         assert shown in page
     for other in ("<h2>Thresholds</h2>", "<h2>Similarities</h2>", "<h2>Candidates</h2>", "loose F1 ask"):
         assert other not in page
+
+
+def test_a_kind_that_names_a_part_that_there_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kind = Recipes()
+    kind.report_parts = ("types", "kitchens")
+    task = replace(tasks()["recognizer"], kind=kind)
+    monkeypatch.setattr("rayner.runtime.reports.report.tasks", lambda: {"recognizer": task})
+    said = "items of the kind .recipes.: its report_parts name .kitchens., which no report has; name some of "
+    with pytest.raises(InputError, match=said):
+        report(write_run(tmp_path / "run"))

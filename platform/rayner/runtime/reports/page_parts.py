@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from rayner.errors import CorpusError
+from rayner.errors import CorpusError, InputError
 from rayner.metrics.error_kinds import CATEGORIES, categorize, summarize_errors
 from rayner.metrics.thresholds import CandidateSpans, best_shifts, candidates_from_columns, threshold_curve
 from rayner.runtime.evaluation.evaluation_folder import ABOUT, PIPELINE, RECIPE
@@ -313,7 +313,14 @@ _OF_TRAINING = ("curves", "thresholds", "similarities", "calibration")
 
 
 def parts_of(run: Path, kind: Kind) -> dict[str, Build]:
-    """The parts of the report of a run or an evaluation."""
+    """The parts of the report of a run or an evaluation.
+
+    Raises:
+        InputError: a kind of another package names a part that there is not.
+    """
+    if unknown := [name for name in kind.report_parts if name not in OF_KINDS]:
+        what = f"its report_parts name {', '.join(map(repr, unknown))}, which no report has"
+        raise InputError(f"items of the kind {kind.name!r}", what, f"name some of {', '.join(OF_KINDS)}")
     parts = COMMON | {name: OF_KINDS[name] for name in kind.report_parts}
     if not is_evaluation(run):
         return parts

@@ -12,19 +12,16 @@ from rayner.data.schema import Document
 from rayner.errors import CorpusError
 from rayner.tasks.base import Mode, ParallelMap, Predictor
 from rayner.tasks.kinds.base import FOLDER, Card, GoldItems, held_out_documents
-from rayner.tasks.kinds.documents import Documents, documents_of
+from rayner.tasks.kinds.documents import AnyDocuments, documents_of
 
 
-class Coreference(Documents):
+class Coreference(AnyDocuments):
     """Read, stored and cut as documents are; scored by their chains."""
 
     name = "coreference"
-    have_types = False
     metrics: Mapping[str, Mode] = dict.fromkeys(
         ("conll_f1", "muc_f1", "b_cubed_f1", "ceaf_e_f1", "lea_f1"), "max"
     )
-    report_parts: Sequence[str] = ()
-    about_scores = ""
 
     def read(
         self,
@@ -49,12 +46,6 @@ class Coreference(Documents):
     def scored(self, item: Document) -> Document:
         """Its mentions, with the text: pronouns are scored apart from others."""
         return replace(super().scored(item), text=item.text)
-
-    def intervals(
-        self, gold: Sequence[Document], predicted: Sequence[Document], metrics: Mapping[str, Any]
-    ) -> dict[str, Any]:
-        """None."""
-        return {}
 
     def card(self, recipe: Any) -> Card:
         """How to resolve texts with it."""

@@ -66,14 +66,61 @@ class StreamedDocuments:
             yield from read_documents(unit, self.change)
 
 
-class Documents(Kind):
+class AnyDocuments(Kind):
+    """Documents, however they are scored."""
+
+    are_documents = True
+
+    def read(
+        self,
+        paths: Sequence[Path],
+        format: str,
+        recipe: DocumentRecipe,
+        predictor: Predictor[Any, Any, Any, Any],
+        types: Sequence[str] | None = None,
+        mapper: ParallelMap = map,
+    ) -> GoldItems:
+        """As `documents_of`, in any format that `corpus convert` reads; the log says where no mention is."""
+        return GoldItems(_annotated_documents(paths, format, recipe, mapper), {})
+
+    def scored(self, item: Document) -> Document:
+        """Its mentions, without the text: a corpus is larger than what is said of it."""
+        return replace(item, text="", words=None, sentences=None, contexts=(), sentence_contexts=None)
+
+    def to_tables(self, gold: Sequence[Document], predicted: Sequence[Document]) -> dict[str, pa.Table]:
+        """`gold` and `predictions`."""
+        return {"gold": documents_to_table(gold), "predictions": documents_to_table(predicted)}
+
+    def from_tables(self, tables: Mapping[str, pa.Table]) -> tuple[list[Document], list[Document]]:
+        """What `to_tables` was given."""
+        gold, predicted = (list(documents_from_table(tables[name])) for name in ("gold", "predictions"))
+        return gold, predicted
+
+    def source(self, recipe: DocumentRecipe) -> Source:
+        """Documents, of which no group (book, patient) is cut."""
+        corpus = recipe.corpus
+        changed = corpus.format != "auto" or corpus.annotated
+        # As they are in the files, but for what was said of these: the parts are read by the same recipe.
+        plain = {"rename": {}, "dictionary": None, "phrases": None, "dev_fraction": 0}
+        plainly = corpus.model_copy(update=plain)
+        return Source(
+            section="corpus",
+            items=lambda: StreamedDocuments(plainly, "train"),
+            parts=_parts,
+            writing=parquet_file,
+            suffix=".parquet",
+            others={"dev": lambda: StreamedDocuments(plainly, "dev")} if corpus.dev and changed else {},
+            settled={"format": "auto", "annotated": {}},
+        )
+
+
+class Documents(AnyDocuments):
     """Documents, scored by the spans of their mentions."""
 
     name = "documents"
     metrics: Mapping[str, Mode] = dict.fromkeys(
         ("f1", "precision", "recall", "macro_f1", "start_f1", "end_f1", "loose_f1"), "max"
     )
-    are_documents = True
     have_types = True
     report_parts: Sequence[str] = (
         "types",
@@ -99,32 +146,16 @@ class Documents(Kind):
     ) -> GoldItems:
         """As `documents_of`, in any format that `corpus convert` reads. Mentions of types that are not looked
         for do not count; the log says so, and where there is no mention at all."""
-        documents = documents_of(paths, format, recipe, mapper)
-        if not documents.found.mentions:
-            named = ", ".join(map(str, paths))
-            log.warning("%s: no mentions to score against; name an annotated corpus", named)
+        documents = _annotated_documents(paths, format, recipe, mapper)
         outcome = "mentions of types that are not looked for do not count"
         name_other_types(documents.found.mentions, types or type_names(predictor) or None, outcome)
         return GoldItems(documents, {})
-
-    def scored(self, item: Document) -> Document:
-        """Its mentions, without the text: a corpus is larger than what is said of it."""
-        return replace(item, text="", words=None, sentences=None, contexts=(), sentence_contexts=None)
 
     def intervals(
         self, gold: Sequence[Document], predicted: Sequence[Document], metrics: Mapping[str, Any]
     ) -> dict[str, Any]:
         """Of span metrics."""
         return span_intervals(gold, predicted, list(metrics.get("per_type", {})) or None)
-
-    def to_tables(self, gold: Sequence[Document], predicted: Sequence[Document]) -> dict[str, pa.Table]:
-        """`gold` and `predictions`."""
-        return {"gold": documents_to_table(gold), "predictions": documents_to_table(predicted)}
-
-    def from_tables(self, tables: Mapping[str, pa.Table]) -> tuple[list[Document], list[Document]]:
-        """What `to_tables` was given."""
-        gold, predicted = (list(documents_from_table(tables[name])) for name in ("gold", "predictions"))
-        return gold, predicted
 
     def card(self, recipe: DocumentRecipe) -> Card:
         """The types, where the recipe lists some, and how to annotate."""
@@ -138,23 +169,6 @@ class Documents(Kind):
                 f"rayner annotate {FOLDER} texts.jsonl --out annotated",
             ],
             python=[f'documents = rayner.load("{FOLDER}").predict(["Some text."])'],
-        )
-
-    def source(self, recipe: DocumentRecipe) -> Source:
-        """Documents, of which no group (book, patient) is cut."""
-        corpus = recipe.corpus
-        changed = corpus.format != "auto" or corpus.annotated
-        # As they are in the files, but for what was said of these: the parts are read by the same recipe.
-        plain = {"rename": {}, "dictionary": None, "phrases": None, "dev_fraction": 0}
-        plainly = corpus.model_copy(update=plain)
-        return Source(
-            section="corpus",
-            items=lambda: StreamedDocuments(plainly, "train"),
-            parts=_parts,
-            writing=parquet_file,
-            suffix=".parquet",
-            others={"dev": lambda: StreamedDocuments(plainly, "dev")} if corpus.dev and changed else {},
-            settled={"format": "auto", "annotated": {}},
         )
 
 
@@ -182,6 +196,17 @@ def documents_of(
         annotated=annotated,
     )
     return StreamedDocuments(corpus, "dev", mapper)
+
+
+def _annotated_documents(
+    paths: Sequence[Path], format: str, recipe: DocumentRecipe, mapper: ParallelMap
+) -> StreamedDocuments:
+    """Documents to score answers on: the log says where they have no mention."""
+    documents = documents_of(paths, format, recipe, mapper)
+    if not documents.found.mentions:
+        named = ", ".join(map(str, paths))
+        log.warning("%s: no mentions to score against; name an annotated corpus", named)
+    return documents
 
 
 def _annotated(corpus: CorpusSettings, paths: Sequence[Path]) -> dict[str, tuple[str, ...]]:

@@ -10,23 +10,14 @@ import pyarrow as pa
 from rayner.data.schema import Document
 from rayner.tasks.base import Mode
 from rayner.tasks.kinds.base import OF_ENCODER, Card, held_out_documents
-from rayner.tasks.kinds.documents import Documents
+from rayner.tasks.kinds.documents import AnyDocuments
 
 
-class Stories(Documents):
+class Stories(AnyDocuments):
     """Read and cut as documents are; scored by the retrieval of mentions. Their vectors are not stored."""
 
     name = "stories"
-    have_types = False
     metrics: Mapping[str, Mode] = {"mrr": "max", "mrr_other_stories": "max", "top1": "max"}
-    report_parts: Sequence[str] = ()
-    about_scores = ""
-
-    def intervals(
-        self, gold: Sequence[Document], predicted: Sequence[Any], metrics: Mapping[str, Any]
-    ) -> dict[str, Any]:
-        """None: a mention's rank depends on all other documents."""
-        return {}
 
     def to_tables(self, gold: Sequence[Document], predicted: Sequence[Any]) -> dict[str, pa.Table]:
         """None."""

@@ -18,16 +18,15 @@ from rayner.metrics.typed_mentions import typed_items
 from rayner.metrics.typing_intervals import typing_intervals
 from rayner.tasks.base import Mode, ParallelMap, Predictor, Unit, fine_type_names
 from rayner.tasks.kinds.base import FOLDER, Card, GoldItems, held_out_documents
-from rayner.tasks.kinds.documents import Documents, documents_of, name_other_types, types_on_a_card
+from rayner.tasks.kinds.documents import AnyDocuments, documents_of, name_other_types, types_on_a_card
 from rayner.tasks.splits import Change, read_documents
 
 
-class TypedMentions(Documents):
+class TypedMentions(AnyDocuments):
     """Documents, scored by the fine types of their mentions. `types` of a mention are its gold types; of one
     without any, its own type is."""
 
     name = "typed_mentions"
-    have_types = False
     metrics: Mapping[str, Mode] = dict.fromkeys(
         (
             "macro_f1",
@@ -41,7 +40,6 @@ class TypedMentions(Documents):
         "max",
     )
     report_parts: Sequence[str] = ("types", "type_confidence")
-    about_scores = ""
 
     def read(
         self,
