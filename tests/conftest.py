@@ -60,6 +60,8 @@ QUIET_RAY = {
 }
 """Nobody reads the load of the node or the logs of workers, whose files Ray lists ten times a second. A
 worker that is idle for a second is left for the next test, which would start one."""
+MOST_DRAWN = 16
+"""Untrained encoders that are remembered: mostly 4 MB each."""
 NICENESS = 10
 """Of processes with tests without Ray."""
 GROUPS = ("a cluster of nodes", "the common cluster", "own clusters", "workers without Ray")
@@ -182,6 +184,37 @@ def s3_server() -> Iterator[Storage]:
 
     with serving() as server:
         yield server
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _drawn_once() -> Iterator[None]:
+    """Untrained encoders are drawn once for each state of the generator: most tests begin with one of a few,
+    and to draw a vector for each word of the vocabulary takes most of the time of a small encoder."""
+    import torch
+
+    from rayner.models import encoder
+
+    draw = encoder._random
+    drawn: dict[tuple[tuple[int, int], bytes], tuple[dict[str, torch.Tensor], torch.Tensor]] = {}
+
+    def remembered(source: encoder.Source) -> encoder.Encoder:
+        key = (source.shape, torch.get_rng_state().numpy().tobytes())
+        if found := drawn.get(key):
+            with encoder._NoDraws():
+                again = draw(source)
+            again.model.load_state_dict(found[0])
+            torch.set_rng_state(found[1])
+            return again
+        if len(drawn) == MOST_DRAWN:
+            del drawn[next(iter(drawn))]
+        made = draw(source)
+        weights = {name: value.clone() for name, value in made.model.state_dict().items()}
+        drawn[key] = (weights, torch.get_rng_state())
+        return made
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(encoder, "_random", remembered)
+        yield
 
 
 @pytest.fixture

@@ -192,7 +192,8 @@ class Storage:
         """The keys in the bucket."""
         import obstore
 
-        found = [one["path"] for part in obstore.list(self.store()) for one in part]
+        folder = prefix.rpartition("/")[0] or None
+        found = [one["path"] for part in obstore.list(self.store(), folder) for one in part]
         return sorted(key for key in found if key.startswith(prefix))
 
     def store(self):

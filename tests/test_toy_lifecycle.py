@@ -63,6 +63,7 @@ def checkpoint(folder: Path) -> Path:
     return folder / "run/best"
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_it_is_evaluated_annotated_and_reported(
     checkpoint: Path, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

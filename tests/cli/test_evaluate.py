@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from rayner.data.readers import read_corpus
 
 
@@ -25,6 +27,7 @@ def test_a_checkpoint_is_scored_per_type(run, trained, examples):
     }
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_several_corpora_are_scored_together_and_kept(run, trained, examples, tmp_path):
     corpora = [examples / "test.jsonl", examples / "dev.jsonl"]
     status, out, err = run("evaluate", trained / "best", *corpora, "--out", tmp_path / "out", "--json")

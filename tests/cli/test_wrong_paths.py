@@ -100,6 +100,7 @@ def test_a_variable_that_names_what_cannot_be_written_to_is_named(
 ):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr("rayner.runtime.doctor.doctor._SECONDS_PER_PRECISION", 0)
     for uri in ("s3x://bucket/folder", "http://host/folder"):
         monkeypatch.setenv(variable, uri)
         wanted = f"{variable}={uri}: {uri.partition(':')[0]}:// cannot be written to; name a local folder"

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import json
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,13 @@ import torch
 from benchmarks import precision_table, recognizer_speed, type_throughput, typer_speed
 from benchmarks.meter import Meter
 from rayner.models.encoder import load_encoder
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _rest_is_no_garbage() -> None:
+    """Each measurement of memory looks for garbage first: not in what other tests imported."""
+    gc.collect()
+    gc.freeze()
 
 
 def test_the_benchmark_prints_its_rows(

@@ -19,6 +19,7 @@ from rayner.tasks.registry import parse_recipe
 from tests.runtime.training.several_workers import tiny_recipe
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_run_is_scored_and_shown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -381,6 +381,7 @@ def test_the_report_shows_candidates_confidence_and_mistakes(run: Path):
     assert "Left out: log.jsonl is not there" in page
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_parts_of_a_report_that_cannot_be_shown_say_why(run: Path, tmp_path: Path):
     shutil.copytree(run / "run", tmp_path / "run")
     for name in ("answers", "calibration"):

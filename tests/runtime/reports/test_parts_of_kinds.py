@@ -27,6 +27,7 @@ def test_every_part_is_named_by_a_kind() -> None:
     assert {name for task in tasks().values() for name in task.kind.report_parts} == OF_KINDS.keys()
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_kind_from_outside_names_its_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     task = replace(tasks()["recognizer"], kind=Recipes())
     monkeypatch.setattr("rayner.runtime.reports.report.tasks", lambda: {"recognizer": task})

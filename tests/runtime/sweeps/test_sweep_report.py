@@ -31,6 +31,7 @@ def test_a_sweep_without_a_score_says_why(plan: Plan, states: list[State], messa
         report(plan.out)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_trial_that_failed_is_not_the_best(plan: Plan) -> None:
     write_outcome(write_trial(plan, 1, {RATE: 0.1}, [[0.9]]), "failed", "boom")
     write_outcome(write_trial(plan, 2, {RATE: 0.2}, [[0.2]]), "stopped")

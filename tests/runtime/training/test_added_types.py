@@ -59,6 +59,7 @@ def test_killed_and_resumed_equals_undisturbed(folder: Path) -> None:
         )
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_run_tells_what_flat_decoding_changes(folder: Path) -> None:
     result = train(recipe(folder), folder / "told")
     found = result["metrics"]["flat_decoding"]

@@ -249,6 +249,7 @@ def test_a_ranker_is_evaluated_on_pairs(ranker: Path, tmp_path: Path) -> None:
     assert metrics["mse"] >= 0
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_report_of_a_ranker_has_its_scores_and_nothing_of_types(ranker: Path, tmp_path: Path) -> None:
     page = report(ranker.parent, tmp_path / "report.html").read_text()
     assert '<th scope="row">accuracy</th>' in page
