@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import pytest
 from rayner.data.readers import read_corpus
 from rayner.errors import RaynerError
 from rayner.runtime import faults
+from rayner.runtime.annotation import missing_blocks
 from rayner.runtime.annotation.annotate import annotate
 from tests.runtime.annotation.annotate_model import Capitals
 from tests.runtime.annotation.annotate_texts import (
@@ -104,6 +105,21 @@ def test_reads_that_go_on_failing_fail_the_run_and_lose_nothing(
     counts = flaky(given, tmp_path / "out")
     assert (counts["documents"], counts["rejected"]) == (len(LONG), 0)
     assert answers(tmp_path / "out") == answers(undisturbed(form))
+
+
+def test_blocks_that_were_given_before_a_fault_are_given_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    fails_at = iter([1, 3, 3, 99])
+
+    def failing_reads(shard: Any, block_bytes: int) -> Iterator[int]:
+        stop = next(fails_at)
+        for number in range(6):
+            if number == stop:
+                raise faults.ReadFault("in.jsonl: cannot be read")
+            yield number
+
+    monkeypatch.setattr(missing_blocks, "read_blocks", failing_reads)
+    assert list(missing_blocks._patiently((), 1)) == list(range(6))
+    assert next(fails_at, None) is None
 
 
 def test_a_file_that_vanished_after_it_was_listed_fails_the_run(tmp_path: Path) -> None:
