@@ -24,7 +24,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@# An older pip builds seqeval in the virtual environment itself, beside a setuptools too old for that.
 	$(BIN)/python -m pip install --no-compile --use-pep517 -c constraints.txt -e ".[$(EXTRAS)]"
 	@# On all cores: pip compiles on one. What fails is for other versions of Python.
-	$(BIN)/python -m compileall -qq -j 0 -x '/tests?/' $(BIN)/../lib || true
+	$(BIN)/python -m compileall -qq -j 0 -x '/tests?/' $(BIN)/../lib platform || true
 	touch $@
 
 quickstart: $(STAMP)

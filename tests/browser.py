@@ -29,7 +29,11 @@ def started(path: str) -> Iterator[Browser]:
 
     expect.set_options(timeout=PATIENCE)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--disable-dev-shm-usage"])
+        # Pages are looked at by what they hold: no process has to draw them in the place of a GPU.
+        browser = playwright.chromium.launch(
+            executable_path=path,
+            args=["--disable-dev-shm-usage", "--disable-gpu", "--disable-software-rasterizer"],
+        )
         yield browser
         browser.close()
 

@@ -49,6 +49,8 @@ os.environ.setdefault("RAY_TRAIN_HEALTH_CHECK_INTERVAL_S", "0.5")
 os.environ.setdefault("RAY_TRAIN_ENABLE_STATE_TRACKING", "0")
 # Tests report to nobody, and what counts for that is an actor a cluster.
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+# A question to Ray where none runs would start one, dashboard and all, that runs until the tests are over.
+os.environ["RAY_ENABLE_AUTO_CONNECT"] = "0"
 
 
 QUIET_RAY = {

@@ -20,6 +20,8 @@ def test_a_worker_that_begins_when_it_was_replaced_stops(
     storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(train_controller, "_started", 0)
+    context = SimpleNamespace(get_node_id=lambda: "node")
+    monkeypatch.setattr("ray.get_runtime_context", lambda: context)
     driver = published("lost-by-ray")
     config = {"publication": (driver.uri, driver.owner, driver.attempt)}
 
